@@ -156,7 +156,8 @@ _STANDARD_FIELDS = {
 
 
 def _field(label: str, description: str, **schema: object) -> dict[str, Any]:
-    return {"label": label, "description": description, "schema": schema}
+    """Describe a field; without a type, it is a string that may be empty."""
+    return {"label": label, "description": description, "schema": {"type": ["string", "null"], **schema}}
 
 
 # Airflow masks extras by the NAME of the key, not by its format: a secret field's name says password, private_key or
@@ -181,35 +182,28 @@ _EXTRA_FIELDS = {
         "OAuth token URL",
         "For OAUTHBEARER: the endpoint that gives tokens to a client; its id and secret are the username and password. "
         "Amazon MSK (IAM) and Google Managed Kafka need none.",
-        type=["string", "null"],
     ),
-    "oauth_scope": _field("OAuth scope", "For OAUTHBEARER, where the endpoint wants one.", type=["string", "null"]),
+    "oauth_scope": _field("OAuth scope", "For OAUTHBEARER, where the endpoint wants one."),
     "oauth_extensions": _field(
         "OAuth extensions",
         "For OAUTHBEARER: sent beside the token, e.g. logicalCluster=lkc-1,identityPoolId=pool-1.",
-        type=["string", "null"],
     ),
     "ssl_ca_certificate": _field(
         "CA certificate",
         "A PEM string, or the path of a file on the worker. Empty: the system's authorities.",
-        type=["string", "null"],
         format="multiline",
     ),
     "ssl_certificate": _field(
         "Client certificate",
         "A PEM string, or the path of a file on the worker. For mutual TLS.",
-        type=["string", "null"],
         format="multiline",
     ),
     "ssl_private_key": _field(
         "Client private key",
         "A PEM string, or the path of a file on the worker. For mutual TLS.",
-        type=["string", "null"],
         format="multiline",  # a password input drops the line breaks of a PEM string; the name masks it once saved
     ),
-    "ssl_key_password": _field(
-        "Private key password", "If the key is encrypted.", type=["string", "null"], format="password"
-    ),
+    "ssl_key_password": _field("Private key password", "If the key is encrypted.", format="password"),
     "read_only": _field(
         "Read only", "Refuse every call that changes something on the cluster.", type="boolean", default=False
     ),
@@ -229,11 +223,8 @@ _EXTRA_FIELDS = {
         "Prefix of the lease's group",
         "A deletion joins the group <prefix>airflow-kafka-groups-lease, so that only one runs at a time; this user "
         "needs READ on it. Give a prefix that its ACLs allow, the same to all who use the cluster.",
-        type=["string", "null"],
     ),
-    "client_id": _field(
-        "Client id", "Name of this client in the brokers' logs, quotas and metrics.", type=["string", "null"]
-    ),
+    "client_id": _field("Client id", "Name of this client in the brokers' logs, quotas and metrics."),
     "request_timeout_seconds": _field(
         "Request timeout (s)", "For one request to one broker.", type="integer", minimum=1, maximum=3600, default=30
     ),

@@ -108,7 +108,7 @@ class Cluster:
             return self.hook.get_conn()
         from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
-        return GuardedAdminClient(self._client_config(), self.settings)
+        return GuardedAdminClient(self.settings.client_config(), self.settings)
 
     def run(self, function: Callable[[GuardedAdminClient], Awaitable[T]]) -> T:
         """Run an async function with a connected client, and close the client."""
@@ -128,8 +128,8 @@ class Cluster:
             return self.hook.lease(owner=owner, wait_seconds=wait_seconds)
         from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 
-        group_id = self.settings.lease_group_id
-        return deletion_lease(self._client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
+        config, group_id = self.settings.client_config(), self.settings.lease_group_id
+        return deletion_lease(config, group_id=group_id, owner=owner, wait_seconds=wait_seconds)
 
     @cached_property
     def storage_path(self) -> str:
@@ -179,13 +179,6 @@ class Cluster:
             for word in (f"--{name.replace('_', '-')}", str(value))
         ]
         return shlex.join([PROGRAM, *words, *same])
-
-    def _client_config(self) -> Any:
-        from airflow_kafka_groups.cluster.config import ClientConfig
-        from airflow_kafka_groups.hooks.tokens import airflow_token_source
-
-        settings = self.settings
-        return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
 
 
 def _check_defaults() -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from airflow_kafka_groups.maintenance.report.shown import printable
+from airflow_kafka_groups.maintenance.shown import printable
 
 Progress = Callable[[str, int, int], None]
 

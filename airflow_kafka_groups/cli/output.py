@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any
 
-from airflow_kafka_groups.maintenance.report.shown import printable
+from airflow_kafka_groups.maintenance.shown import printable
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.cli.registry import ArgumentTarget

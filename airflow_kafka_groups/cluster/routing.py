@@ -27,11 +27,6 @@ OFFSETS_TOPIC = "__consumer_offsets"
 _MIN_INT = -(2**31)
 
 
-def offsets_partition(group_id: GroupId, partitions: int) -> int:
-    """Return the partition of ``__consumer_offsets`` that holds a group."""
-    return partitions_of_hashes([java_hash(group_id)], partitions)[0]
-
-
 def offsets_partitions(group_ids: Sequence[GroupId], partitions: int) -> list[int]:
     """Return the partition of each group, in their order."""
     return partitions_of_hashes(java_hashes(group_ids), partitions)

@@ -1,4 +1,7 @@
-"""Where every file lies below a cluster's folder, with ``/`` between the parts. docs/formats.md lists them."""
+"""Where files lie below a cluster's folder, with ``/`` between the parts. docs/formats.md lists them.
+
+Functions are for the paths that Spark uses, too; ``maintenance.storage.Layout`` has all others.
+"""
 
 from __future__ import annotations
 
@@ -83,16 +86,6 @@ def summary(name: str, partition_id: str) -> str:
     return f"{summaries(name)}/{partition_id}.json"
 
 
-def members(snapshot_id: str) -> str:
-    """Return the members that a snapshot's groups were last seen with; the manifest has its digest."""
-    return f"{MEMBERS}/{snapshot_id}.parquet"
-
-
-def subscriptions(snapshot_id: str) -> str:
-    """Return the topics that a snapshot's Stable groups are subscribed to; the manifest has its digest."""
-    return f"{SUBSCRIPTIONS}/{snapshot_id}.parquet"
-
-
 def verdict_summary_folders() -> tuple[str, str]:
     """Return where summaries of verdicts are: as they are written, and as earlier versions did."""
     return summaries(TableName.VERDICTS), VERDICTS
@@ -115,31 +108,6 @@ def plan(plan_id: str) -> str:
 def plan_body(plan_id: str) -> str:
     """Return the groups of a plan."""
     return f"{PLANS}/{plan_id}.parquet"
-
-
-def prune_plan(plan_id: str) -> str:
-    """Return a plan that prunes topics of live groups."""
-    return f"{PRUNE_PLANS}/{plan_id}.json"
-
-
-def backup_data(plan_id: str, attempt: str) -> str:
-    """Return the rows of a plan's backup, as one try writes them; the manifest names the file that counts."""
-    return f"{BACKUPS}/{plan_id}-{attempt}.parquet"
-
-
-def approvals(plan_id: str) -> str:
-    """Return the folder of a plan's questions and answers."""
-    return f"{APPROVALS}/{plan_id}"
-
-
-def backup_manifest(plan_id: str) -> str:
-    """Return the manifest of a plan's backup, written last."""
-    return f"{BACKUPS}/{plan_id}.json"
-
-
-def report(plan_id: str) -> str:
-    """Return a plan's report."""
-    return f"{REPORTS}/{plan_id}.html"
 
 
 def is_data_file(name: str) -> bool:

@@ -68,14 +68,6 @@ def render_properties(properties: Mapping[str, str]) -> str:
     return "".join(f"{name}={_escaped(value)}\n" for name, value in sorted(properties.items()))
 
 
-def write_properties(properties: Mapping[str, str], path: Path) -> Path:
-    """Write a new file that only its owner can read (mode 0600).
-
-    :param path: a file that must not exist yet.
-    """
-    return write_secret_file(render_properties(properties), path)
-
-
 def write_secret_file(text: str, path: Path) -> Path:
     """Write a new file that only its owner can read (mode 0600), from its first byte on.
 

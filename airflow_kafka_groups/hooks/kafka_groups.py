@@ -81,11 +81,7 @@ class KafkaGroupsHook(BaseHook):
 
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
-        from airflow_kafka_groups.cluster.config import ClientConfig
-        from airflow_kafka_groups.hooks.tokens import airflow_token_source
-
-        settings = self.settings
-        return ClientConfig.from_librdkafka(settings.properties, token_source=airflow_token_source, **settings.limits)
+        return self.settings.client_config()
 
     def get_conn(self) -> GuardedAdminClient:
         """Build an ``AdminClient`` that is not connected yet; use it in ``async with``.
@@ -105,9 +101,9 @@ class KafkaGroupsHook(BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.hooks.java_properties import java_properties, write_properties
+        from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
 
-        return write_properties(java_properties(self.settings), path)
+        return write_secret_file(render_properties(java_properties(self.settings)), path)
 
     def write_source_settings(self, path: Path) -> Path:
         """Write the connection as a file for the option ``config.file`` of the Spark source; return its path.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -27,6 +27,9 @@ from airflow_kafka_groups.hooks.fields import (
 from airflow_kafka_groups.maintenance.patterns import protecting
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.cluster.config import ClientConfig
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -98,6 +101,13 @@ class ConnectionSettings:
     lease_group_prefix: str = ""
     floors: Mapping[str, Any] = field(default_factory=dict)
 
+    def client_config(self) -> ClientConfig:
+        """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
+        from airflow_kafka_groups.cluster.config import ClientConfig
+        from airflow_kafka_groups.hooks.tokens import airflow_token_source
+
+        return ClientConfig.from_librdkafka(self.properties, token_source=airflow_token_source, **self.limits)
+
     @property
     def lease_group_id(self) -> str:
         """The group whose lease is the right to delete on this cluster."""
@@ -160,14 +170,7 @@ def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> Connect
             f"the extra of connection {connection.conn_id!r} has none: add "
             '{"bootstrap.servers": "broker1:9092,broker2:9092"}',
         )
-    return ConnectionSettings(
-        conn_id=connection.conn_id,
-        properties=extra,
-        read_only=read_flag("read_only", own.get("read_only", False)),
-        protected_groups=patterns_of("protected_groups", own.get("protected_groups", ())),
-        lease_group_prefix=group_prefix_of(own.get("lease_group_prefix", "")),
-        floors=_floors(own),
-    )
+    return ConnectionSettings(properties=extra, **_restrictions(connection, own))
 
 
 def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
@@ -181,19 +184,19 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
     mapped = {**_address(connection, extra), **_authentication(connection, extra), **_tls(extra)}
     if "client_id" in extra:
         mapped["client.id"] = text_of("client_id", extra["client_id"])
-    return ConnectionSettings(
-        conn_id=connection.conn_id,
-        properties=_merge(mapped, _raw_properties(extra)),
-        limits=_limits(extra),
-        read_only=read_flag("read_only", extra.get("read_only", False)),
-        protected_groups=patterns_of("protected_groups", extra.get("protected_groups", ())),
-        lease_group_prefix=group_prefix_of(extra.get("lease_group_prefix", "")),
-        floors=_floors(extra),
-    )
+    properties = _merge(mapped, _raw_properties(extra))
+    return ConnectionSettings(properties=properties, limits=_limits(extra), **_restrictions(connection, extra))
 
 
-def _floors(extra: dict[str, Any]) -> dict[str, Any]:
-    return json_object_of("floors", extra.get("floors", {}), 'the limits as a JSON object, e.g. {"max_groups": 200}')
+def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
+    example = 'the limits as a JSON object, e.g. {"max_groups": 200}'
+    return {
+        "conn_id": connection.conn_id,
+        "read_only": read_flag("read_only", extra.get("read_only", False)),
+        "protected_groups": patterns_of("protected_groups", extra.get("protected_groups", ())),
+        "lease_group_prefix": group_prefix_of(extra.get("lease_group_prefix", "")),
+        "floors": json_object_of("floors", extra.get("floors", {}), example),
+    }
 
 
 def _limits(extra: dict[str, Any]) -> dict[str, float]:

@@ -9,7 +9,7 @@ is another cluster: refused. Another connection or a broker replaced is a warnin
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.contracts.digest import is_digest
@@ -38,12 +38,7 @@ class ClusterView:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
-            "connection": {"servers": self.connection.servers, "identity": self.connection.identity},
-            "brokers": dict(self.brokers),
-            "topic_ids": dict(self.topic_ids),
-            "topic_ids_unknown": self.topic_ids_unknown,
-        }
+        return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ClusterView:

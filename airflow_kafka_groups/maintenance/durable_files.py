@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
-_translated = storage_errors
 _LOCAL = frozenset({"file", "local"})
 
 
@@ -34,7 +34,7 @@ def create_file(path: StoragePath, data: bytes) -> None:
     returns other bytes than were written.
     """
     local = local_path(path)
-    with _translated("created", path):
+    with storage_errors("created", path):
         try:
             create_local(local, data) if local is not None else _create_object(path, data)
         except FileExistsError:
@@ -54,7 +54,7 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
     Raises ``StorageError`` for every other error.
     """
     local = local_path(path)
-    with _translated("read", path):
+    with storage_errors("read", path):
         try:
             if start is not None and end is not None:
                 data = (
@@ -68,13 +68,19 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
     return bytes(data)
 
 
+def list_ids(folder: StoragePath) -> list[str]:
+    """Return the ids that JSON files in a folder are named by, oldest first; see ``list_names``."""
+    stems = (name.removesuffix(".json") for name in list_names(folder) if name.endswith(".json"))
+    return list(filter(is_id, stems))
+
+
 def list_names(folder: StoragePath) -> list[str]:
     """Return the sorted names in a folder, an empty list if the storage says that there is no such folder.
 
     An object store may list late: a name that is missing here may exist. Raises ``StorageError``.
     """
     local = local_path(folder)
-    with _translated("listed", folder):
+    with storage_errors("listed", folder):
         try:
             if local is not None:
                 return sorted(entry.name for entry in local.iterdir())
@@ -92,7 +98,7 @@ def sync_file(path: StoragePath) -> None:
     local = local_path(path)
     if local is None:
         return
-    with _translated("made durable", path):
+    with storage_errors("made durable", path):
         with local.open("rb") as file:
             os.fsync(file.fileno())
         sync_folder(local.parent)
@@ -129,7 +135,7 @@ def require_writable(folder: StoragePath) -> None:
     local = local_path(folder)
     if local is None:
         return
-    with _translated("examined", folder):
+    with storage_errors("examined", folder):
         existing = next(path for path in (local, *local.parents) if path.exists())
         if not existing.is_dir():
             raise StorageError(f"{folder} cannot be written: {existing} is not a folder; choose another storage path")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import (
     Broker,
     GroupDescription,
@@ -122,3 +124,24 @@ async def read_offsets(
             yield result
     for group_id in waiting:
         yield GroupResult(group_id, error=MissingAnswerError(f"there is no result for {group_id!r}"))
+
+
+async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
+    """Read the committed offsets of groups, each with exactly one result."""
+    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
+
+
+async def selected_groups(admin: GroupAdmin, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
+    """Return the groups of the cluster that are selected, sorted.
+
+    :param with_offsets: without those that have no offsets that brokers show. Default false.
+
+    Raises ``IncompleteListingError`` if a broker did not answer.
+    """
+    listed = (await admin.list_groups()).require_complete()
+    return [
+        group_id
+        for group_id, group in sorted(listed.items())
+        if selection.selects(group_id)
+        and not (with_offsets and keeps_progress_elsewhere(group.type, group.protocol_type))
+    ]

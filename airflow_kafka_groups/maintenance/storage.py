@@ -143,11 +143,11 @@ class Layout:
 
     def members(self, snapshot_id: str) -> StoragePath:
         """Return the file of the members that a snapshot's groups were last seen with."""
-        return self.root / paths.members(check_id("snapshot_id", snapshot_id))
+        return self.root / paths.MEMBERS / f"{check_id('snapshot_id', snapshot_id)}.parquet"
 
     def subscriptions(self, snapshot_id: str) -> StoragePath:
         """Return the file of the topics that a snapshot's Stable groups are subscribed to."""
-        return self.root / paths.subscriptions(check_id("snapshot_id", snapshot_id))
+        return self.root / paths.SUBSCRIPTIONS / f"{check_id('snapshot_id', snapshot_id)}.parquet"
 
     def judged(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
         """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too."""
@@ -166,19 +166,19 @@ class Layout:
 
     def prune_plan(self, plan_id: str) -> StoragePath:
         """Return a plan that prunes topics of live groups."""
-        return self.root / paths.prune_plan(check_id("plan_id", plan_id))
+        return self.root / paths.PRUNE_PLANS / f"{check_id('plan_id', plan_id)}.json"
 
     def backup_data(self, plan_id: str, attempt: str) -> StoragePath:
         """Return the file of a backup's rows, as one try writes it; the manifest names the one that counts."""
-        return self.root / paths.backup_data(check_id("plan_id", plan_id), attempt)
+        return self.root / paths.BACKUPS / f"{check_id('plan_id', plan_id)}-{attempt}.parquet"
 
     def backup_manifest(self, plan_id: str) -> StoragePath:
         """Return the manifest that vouches for a backup."""
-        return self.root / paths.backup_manifest(check_id("plan_id", plan_id))
+        return self.root / paths.BACKUPS / f"{check_id('plan_id', plan_id)}.json"
 
     def report(self, plan_id: str) -> StoragePath:
         """Return the file of the report."""
-        return self.root / paths.report(check_id("plan_id", plan_id))
+        return self.root / paths.REPORTS / f"{check_id('plan_id', plan_id)}.html"
 
 
 def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:

@@ -30,6 +30,11 @@ _COORDINATOR = {
     ErrorCode.coordinator_not_available: ErrorAction.FIND,
     ErrorCode.not_coordinator: ErrorAction.FIND,
 }
+_IN_GENERATION = _COORDINATOR | {
+    ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
+    ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
+    ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
+}
 _TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
     FIND_COORDINATOR: {
         ErrorCode.none: ErrorAction.OK,
@@ -43,18 +48,8 @@ _TABLES: Mapping[Api, Mapping[ErrorCode, ErrorAction]] = {
         ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
         ErrorCode.rebalance_in_progress: ErrorAction.RETRY,  # the coordinator could not write this round; as in Java
     },
-    SYNC_GROUP: _COORDINATOR
-    | {
-        ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
-        ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
-    },
-    HEARTBEAT: _COORDINATOR
-    | {
-        ErrorCode.rebalance_in_progress: ErrorAction.REJOIN,
-        ErrorCode.illegal_generation: ErrorAction.FORGET_GENERATION,
-        ErrorCode.unknown_member_id: ErrorAction.FORGET_MEMBER,
-    },
+    SYNC_GROUP: _IN_GENERATION,
+    HEARTBEAT: _IN_GENERATION,
     LEAVE_GROUP: _COORDINATOR | {ErrorCode.unknown_member_id: ErrorAction.GONE},
 }
 _DESCRIPTIONS = {

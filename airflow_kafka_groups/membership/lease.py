@@ -43,11 +43,11 @@ from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, JoinedMember
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.membership.session import MemberSession
+from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)
 
-GROUP_ID = "airflow-kafka-groups-lease"  # maintenance/patterns.py protects this name
 PROTOCOL_TYPE = "airflow-kafka-groups"
 PROTOCOL = "lease-v1"
 _HEARTBEATS_PER_VALIDITY = 3
@@ -75,7 +75,7 @@ class MaintenanceLease:
         self,
         cluster: ClientConfig | ClusterClient,
         *,
-        group_id: str = GROUP_ID,
+        group_id: str = LEASE_GROUP_ID,
         owner: str = "",
         session_timeout: float = 15.0,
         valid_for: float | None = None,

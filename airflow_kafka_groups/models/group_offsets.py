@@ -8,7 +8,7 @@ many calls only compare, count or forward them.
 from __future__ import annotations
 
 from array import array
-from collections.abc import ItemsView, Iterable, Iterator, Mapping, ValuesView
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from functools import lru_cache
 from itertools import chain, repeat
 from struct import Struct
@@ -64,6 +64,18 @@ class TopicOffsets:
         made._columns = None
         made._packed = rows
         return made
+
+    @classmethod
+    def of_rows(cls, topic: str, rows: Sequence[Row]) -> TopicOffsets:
+        """Make the columns of rows."""
+        metadata = tuple([row[3] for row in rows])
+        return cls(
+            topic,
+            array("i", [row[0] for row in rows]),
+            array("q", [row[1] for row in rows]),
+            array("i", [row[2] for row in rows]),
+            metadata if any(metadata) else None,
+        )
 
     @property
     def partitions(self) -> array[int]:
@@ -196,7 +208,7 @@ class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
             epoch = -1 if value is None or value.leader_epoch is None else value.leader_epoch
             offset, metadata = (NO_OFFSET, "") if value is None else (value.offset, value.metadata)
             by_topic.setdefault(partition.topic, []).append((partition.partition, offset, epoch, metadata))
-        return cls(group_id, tuple(_columns(topic, rows) for topic, rows in by_topic.items()))
+        return cls(group_id, tuple(TopicOffsets.of_rows(topic, rows) for topic, rows in by_topic.items()))
 
 
 class PackedGroups(Mapping[GroupId, GroupOffsets]):
@@ -268,14 +280,3 @@ def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:
 def _topic_name(name: bytes) -> str:
     """Decode a name that comes again and again; each is kept once."""
     return name.decode()
-
-
-def _columns(topic: str, rows: list[Row]) -> TopicOffsets:
-    metadata = tuple(row[3] for row in rows)
-    return TopicOffsets(
-        topic,
-        array("i", [row[0] for row in rows]),
-        array("q", [row[1] for row in rows]),
-        array("i", [row[2] for row in rows]),
-        metadata if any(metadata) else None,
-    )

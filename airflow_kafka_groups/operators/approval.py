@@ -15,7 +15,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
-from airflow_kafka_groups.maintenance.report.shown import MOST, shortened
+from airflow_kafka_groups.maintenance.shown import MOST, shortened
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:
@@ -45,15 +45,12 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     answer itself, so that marking this task as success deletes nothing. Takes ``response_timeout``, ``assigned_users``
     and ``notifiers`` of Airflow's ``ApprovalOperator`` too.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param dry_run: a dry run needs no approval; default false (templated).
-    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups;
-        ``"never"`` (templated).
-    :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
+    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` groups, or
+        topics; ``"never"`` (templated).
+    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
 
     Returns ``{"required": false}``, or the answer: ``{"required", "plan_id", "plan_digest", "chosen_options",
     "params_input", "responded_at", "responded_by_user"}``.

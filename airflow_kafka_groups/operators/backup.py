@@ -9,7 +9,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -27,14 +27,11 @@ class BackupGroupOffsetsOperator(StoredOperator):
     deleted. Without a plan: groups by name or pattern, in use or not, as they are at the moment. No deletion accepts
     such a backup; ``RestoreGroupOffsetsOperator`` accepts both kinds.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: the plan's digest as returned by ``PlanCleanupOperator``; another plan is refused (templated).
     :param group_ids: without a plan: the groups; duplicates are ignored (templated).
     :param include: without a plan and ``group_ids``: patterns of the groups. Default: all (templated).
     :param exclude: without a plan and ``group_ids``: patterns of the groups to leave out. Default: none (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"plan_id", "plan_digest", "path", "rows", "groups", "not_backed_up", "reasons"}``; without a plan,
     ``plan_id`` is the backup's own id. Groups that cannot be read, or moved since the plan, are not backed up and

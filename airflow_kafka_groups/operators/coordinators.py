@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     :param include: patterns of the groups if no ids are passed. Default: all (templated).
     :param exclude: patterns of the groups to leave out if no ids are passed. Default: none (templated).
     :param fail_on_error: fail the task if any id has no coordinator. Default false: it is in the result.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "brokers": {id: {"address", "groups"}}, "failed", "failures": {group: reason},
     "duplicates_removed"}``, with the first 20 failures; for transactional ids ``groups`` becomes ``transactional_ids``.
@@ -61,19 +60,18 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
         from airflow_kafka_groups.models import CoordinatorType
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
         named = None if given is None else list(dict.fromkeys(given))
         duplicates = 0 if given is None or named is None else len(given) - len(named)
-        wanted_groups = GroupFilter(self.include, self.exclude)
+        chosen = GroupFilter(self.include, self.exclude)
         key_type = CoordinatorType.GROUP if what == "groups" else CoordinatorType.TRANSACTION
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
-            wanted = named
-            if wanted is None:
-                wanted = [g for g in (await admin.list_groups()).require_complete() if wanted_groups.selects(g)]
+            wanted = await selected_groups(admin, chosen) if named is None else named
             return await admin.find_coordinators(wanted, key_type=key_type)
 
         found = self.hook.run(find)

@@ -14,10 +14,9 @@ from typing import Any
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, site_defaults
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 
-ENVIRONMENT = DEFAULTS
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
 LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")

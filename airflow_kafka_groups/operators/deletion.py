@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
@@ -19,8 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.operators.support.base import first_failures
-from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -42,13 +41,8 @@ class DeleteGroupsOperator(DeletingOperator):
     here. The journal has the intent to delete before a request leaves, and the outcome after it, so a task that is
     killed and cleared deletes no group twice. What was deleted is looked for once more.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan to apply; or ``group_ids`` (templated).
     :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
-    :param approval_rule: with ``plan_id``: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has
-        more than ``approve_above`` groups; ``"never"`` (default) (templated).
-    :param approve_above: the most groups that ``"above_cap"`` lets pass, default 100 (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
         anything is deleted.
@@ -56,21 +50,10 @@ class DeleteGroupsOperator(DeletingOperator):
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.
     :param dry_run: do everything except for deleting; default false (templated).
-    :param lease: delete only while this run holds the cluster's lease, which one run has at a time; default true. A dry
-        run needs none (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
-        (templated).
     :param groups_per_second: the most groups deleted a second, on average; default 0: no limit (templated).
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
         the number of offsets; default 0: no limit (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
-        or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
-        ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: with ``plan_id``: wait for the end of the policy's quiet hours or holiday, without a
-        worker, if the plan lasts that long; default false: skip the task (templated).
     :param fail_if_kept: fail the task when a group was kept. Default: true for ``group_ids``, false for a plan.
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another
@@ -118,7 +101,8 @@ class DeleteGroupsOperator(DeletingOperator):
         layout = self.layout()
         result = self.delete_with(context, partial(self._deletion, layout))
         emit_deletion(self, context, result.report, str(result.record))
-        return self._finish(result)
+        fail_if_kept = self.group_ids is not None if self.fail_if_kept is None else self.fail_if_kept
+        return self.conclude(result, "Deletion", fail_if_kept=fail_if_kept)
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""
@@ -160,22 +144,3 @@ class DeleteGroupsOperator(DeletingOperator):
             ignore_missing=self.ignore_missing,
             floors=floors,
         )
-
-    def _finish(self, result: DeletionResult) -> dict[str, Any]:
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-
-        self.log_result(result, "Deletion")
-        report = result.report
-        reasons = {item.group_id: item.reason for item in report.outcomes}
-        kept = report.ids(Outcome.KEPT)
-        failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN)]
-        if self.fail_if_kept if self.fail_if_kept is not None else self.group_ids is not None:
-            failed += kept
-        if failed:
-            raise GroupsFailedError({id_: KafkaGroupsError(reasons[id_]) for id_ in failed}, len(report.outcomes))
-        return {
-            **report.summary(),
-            "audit_path": str(result.record),
-            "kept": first_failures({group_id: reasons[group_id] for group_id in kept}),
-            "verification": verification_counts(result),
-        }

@@ -19,13 +19,10 @@ class RestoreDrillOperator(StoredOperator):
     No other group is changed: a scratch group must not exist before, and is deleted only while it is empty and contains
     exactly the restored offsets.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator`` (templated).
     :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20
         (templated).
     :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.`` (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
     topic was deleted or recreated. Fails if the backup is damaged, empty or of another cluster, if restored offsets

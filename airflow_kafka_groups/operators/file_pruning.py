@@ -22,8 +22,6 @@ class PruneFilesOperator(DryRunOperator):
     report. The newest of each kind are always kept, and so are files that this package did not write. No cluster is
     accessed. A backup is the only copy of deleted groups' offsets: keep clean-ups as long as a restore may be needed.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: at least a day, and longer than the idle
         time of stale groups. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, audit records and reports in days. Default 730 (templated).

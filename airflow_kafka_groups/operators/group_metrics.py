@@ -29,8 +29,6 @@ class ExportGroupMetricsOperator(StoredOperator):
     They go to Airflow's metrics, to an OpenMetrics file for a scraper, or both. Groups with generated ids are exported
     as their family. No cluster is accessed.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param snapshot_id: the judged snapshot. Default: the newest judged one (templated).
     :param include: patterns of the groups. Default: all (templated).
     :param exclude: patterns of the groups to leave out. Default: none (templated).

@@ -20,22 +20,26 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
-    from airflow_kafka_groups.models import Broker, GroupDescription
+    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.models import Broker, GroupDescription, GroupListing
 
 MAX_XCOM_GROUPS = 1_000
 """The maximum number of groups in an XCom; larger lists are written to the storage."""
 
 
 class _ListingOperator(KafkaGroupsOperator):
-    """The base class of operators that return rows: a few in the XCom, many in a file."""
+    """The base class of operators that return rows: a few in the XCom, many in a file.
+
+    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    """
 
     storage_path = Argument(optional(read_storage_path))
     cluster = Argument(optional(read_text))
@@ -72,9 +76,6 @@ class ListGroupsOperator(_ListingOperator):
     :param exclude: patterns of the groups to leave out. Default: none (templated).
     :param states: only groups in these states, such as ``Empty``. Default: all (templated).
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
-    :param storage_path: folder above all clusters, for a list of more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
     None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
@@ -102,35 +103,30 @@ class ListGroupsOperator(_ListingOperator):
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
         wanted = GroupFilter(self.include, self.exclude)
-
-        async def find(admin: AdminClient) -> GroupListings:
-            return (await admin.list_groups()).require_complete()
-
+        listed = self.hook.run(lambda admin: admin.list_groups()).require_complete()
         groups = [
             group
-            for group in self.hook.run(find).values()
+            for group in listed.values()
             if wanted.selects(group.group_id)
             and (not self.states or group.state in self.states)
             and (not self.types or group.type in self.types)
         ]
-        rows = [
-            {
-                "group_id": group.group_id,
-                "state": group.state.value,
-                "type": group.type.value,
-                "protocol_type": group.protocol_type,
-                "coordinator": group.coordinator,
-            }
-            for group in sorted(groups, key=lambda group: group.group_id)
-        ]
-        counts = {name: dict(Counter(row[column] for row in rows)) for name, column in _COUNTED.items()}
-        for broker, listed in sorted(Counter(group.coordinator for group in groups).items()):
-            self.log.info("Broker %s: %d groups", broker, listed)
+        rows = [_row(group) for group in sorted(groups, key=lambda group: group.group_id)]
+        counts = {f"{name}s": dict(Counter(row[name] for row in rows)) for name in ("state", "type")}
+        for broker, number in sorted(Counter(group.coordinator for group in groups).items()):
+            self.log.info("Broker %s: %d groups", broker, number)
         self.log.info("%d groups: %s", len(rows), counts)
         return {"count": len(rows), **counts, **self.keep("groups", rows)}
 
 
-_COUNTED = {"states": "state", "types": "type"}
+def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
+    return {
+        "group_id": group.group_id,
+        "state": group.state.value,
+        "type": group.type.value,
+        "protocol_type": group.protocol_type,
+        "coordinator": group.coordinator,
+    }
 
 
 class DescribeGroupsOperator(_ListingOperator):
@@ -138,9 +134,6 @@ class DescribeGroupsOperator(_ListingOperator):
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param fail_on_error: fail the task if any group could not be described. Default false: it is in the result.
-    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"count", "states", "failed", "failures", "groups": [{"group_id", "state", "type", "protocol_type",
     "coordinator", "members", "topics"}] or None, "path"}``. A group that does not exist has the state ``Dead``.
@@ -162,11 +155,7 @@ class DescribeGroupsOperator(_ListingOperator):
             found.raise_for_errors()
         rows = [
             {
-                "group_id": group.group_id,
-                "state": group.state.value,
-                "type": group.type.value,
-                "protocol_type": group.protocol_type,
-                "coordinator": group.coordinator,
+                **_row(group),
                 "members": len(group.members),
                 "topics": sorted({where.topic for member in group.members for where in member.assignment}),
             }
@@ -193,7 +182,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
     :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
     :param chunk_size: maximum number of groups per chunk. Default 5,000 (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns a list of lists of group ids; every group is in exactly one. Fails if a broker did not answer the listing,
     or a group has no coordinator at the moment, because it would be missing without notice.
@@ -219,14 +207,13 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
 
         async def find(admin: AdminClient) -> GroupResults[Broker]:
             wanted = self.group_ids
-            if wanted is None:
-                wanted = [g for g in (await admin.list_groups()).require_complete() if chosen.selects(g)]
-            return await admin.find_coordinators(wanted)
+            return await admin.find_coordinators(await selected_groups(admin, chosen) if wanted is None else wanted)
 
         found = self.hook.run(find)
         found.raise_for_errors()

@@ -17,7 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     read_patterns,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ class KeepOffsetsAliveOperator(DryRunOperator):
     is recorded. Groups that have members, moved, or are protected by the connection are left alone. Pass ``group_ids``
     or ``include``. What was committed is recorded in ``changes/`` before and afterwards.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
     :param include: patterns of the groups (templated).
     :param exclude: patterns of the groups to leave out of ``include``. Default: none (templated).
@@ -48,8 +46,6 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         two intervals (templated).
     :param interval_seconds: the time between two runs of the schedule. Default: not known (templated).
     :param observe_seconds: the time between two readings of a group that must be equal. Default 10 (templated).
-    :param dry_run: only report what would be done. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "retention_seconds", "margin_seconds", "next_due", "missing_brokers",
     "result_path", "left_alone", "not_kept"}``. Fails, after all other groups were kept alive, if a group failed, does

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
     :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
     :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
     reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they cannot be read, their topic was
@@ -58,20 +57,15 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
 
         async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
             wanted = self.group_ids
             if wanted is None:
-                listed = (await admin.list_groups()).require_complete()
-                wanted = [
-                    group_id
-                    for group_id, group in listed.items()
-                    if chosen.selects(group_id) and not keeps_progress_elsewhere(group.type, group.protocol_type)
-                ]
+                wanted = await selected_groups(admin, chosen, with_offsets=True)
             return await admin.list_consumer_group_lag(wanted)
 
         return self._summary(context, self.hook.run(measure))

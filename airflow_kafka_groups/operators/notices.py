@@ -32,14 +32,11 @@ class NotifyOwnersOperator(DryRunOperator):
     ``cluster``, ``plan_id``, ``report``, ``subject``, ``text`` and ``html``, for example
     ``SmtpNotifier(to="{{ notice.contact }}", subject="{{ notice.subject }}", html_content="{{ notice.html }}")``.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param dry_run: mark and notify nobody, and return what would be sent. Default false (templated).
     :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Without any, nobody is
         notified, and what needs a notice is kept.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
     after the others were: the next try notifies only those that are left.

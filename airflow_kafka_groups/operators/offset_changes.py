@@ -19,7 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -88,16 +88,12 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     Pass exactly one of ``to``, ``timestamp`` and ``shift_by``. Each offset is limited to its log. The previous offsets
     are written to ``changes/`` before anything is changed.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: only these topics. Default: all topics with a commit (templated).
     :param to: ``"earliest"`` or ``"latest"`` (templated).
     :param timestamp: the first record at or after this time: ISO 8601 with a zone, or milliseconds since 1970
         (templated).
     :param shift_by: the number of records to move forward, or back if negative (templated).
-    :param dry_run: only report what would be changed. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
     not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
@@ -136,13 +132,9 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):
     """Set the committed offsets of groups without members to given values, limited to each log.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param offsets: ``{group: {topic: {partition: offset}}}``; numbers may be strings, and all of it may be a JSON
         string (templated).
     :param create: also create groups that do not exist. Default false: they are kept.
-    :param dry_run: only report what would be changed. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Results and failures are those of ``ResetGroupOffsetsOperator``.
     """
@@ -170,14 +162,10 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     """Restore the offsets of a backup written by ``BackupGroupOffsetsOperator`` or by a deletion.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan of the backup (templated).
     :param group_ids: only these groups. Default, also for a template that renders to ``null``: all in the backup.
         Duplicates are ignored (templated).
     :param overwrite: also reset groups that have committed other offsets since. Default false (templated).
-    :param dry_run: only report what would be restored. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, or was
     used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is

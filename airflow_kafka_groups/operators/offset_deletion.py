@@ -22,12 +22,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
     A group may have members: the broker refuses a topic that one of them is subscribed to. The deleted offsets are
     written to ``changes/`` first.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: the topics, by their exact names (templated).
-    :param dry_run: only report what would be deleted. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "groups": {group: partitions}, "partitions", "record_path"}``, with the first 20 groups. Fails
     before anything is deleted if a group cannot be read or is protected, and afterwards if a deletion failed.
@@ -47,7 +43,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
-        from airflow_kafka_groups.maintenance.restore.apply import committed_of
+        from airflow_kafka_groups.maintenance.protocols import committed_of
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 class ListGroupOffsetsOperator(StoredOperator):
     """Write a snapshot: every group with its state, committed offsets and log ends, as Parquet.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_ids: only these groups; duplicates are removed. The clean-up does not judge such a snapshot
         (templated).
     :param include: patterns of the groups. Default: all (templated).
@@ -31,7 +29,6 @@ class ListGroupOffsetsOperator(StoredOperator):
         Default true. The snapshot is stored, but never judged.
     :param fail_on_error: fail the task if any group could not be read. Default false: it is in the snapshot with the
         reason, and never judged.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns the snapshot's summary: ``snapshot_id``, ``manifest``, ``data``, ``groups``, ``failed_groups``, ``rows``,
     ``states``, ``types`` and more. Fails if a group in ``group_ids`` does not exist, and according to

@@ -8,7 +8,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -28,19 +28,10 @@ class PlanCleanupOperator(PlanningOperator):
     (``connect-*``, ``__*`` and others) and those that ``exclude`` matches. Also writes the report, which later tasks of
     the run update.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param snapshot_id: the judged snapshot. Default: the newest complete one (templated).
-    :param include: patterns of the groups to consider. Default: all (templated).
-    :param exclude: patterns of the groups to keep. Default: none (templated).
-    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
     :param min_idle_seconds: how long a group must have been empty and unmoved: ``"7d"``, a ``timedelta`` or a number of
         seconds. Default: a week (templated).
     :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).
-    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
-    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
-        Default: a day (templated).
     :param allow_hidden_topics: plan even if the connection's user may not describe all topics, so that groups may have
         offsets that are not visible. Default false (templated).
     :param max_gap_seconds: the longest time between two snapshots that the job may have bridged, such as ``"2d"``, or
@@ -52,7 +43,6 @@ class PlanCleanupOperator(PlanningOperator):
         (templated).
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, where the snapshot could not read it;
         the plan warns of idle times that do not fit it. Default 0: not known (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
     rules allow.
@@ -117,7 +107,7 @@ class PlanCleanupOperator(PlanningOperator):
 
 def _growing(plan: DeletionPlan) -> dict[str, Any]:
     """Return the families that grow faster than their rules allow, for the events of assets."""
-    from airflow_kafka_groups.maintenance.report.shown import shortened
+    from airflow_kafka_groups.maintenance.shown import shortened
 
     growing = [family for family in plan.families if family.get("too_fast")]
     names = {shortened(family["name"]): family["too_fast"] for family in growing[:FIRST_GROUPS]}

@@ -21,15 +21,7 @@ class ApprovePruningOperator(ApproveCleanupOperator):
     Who approves types the number of planned topics, and may name some to keep, as ``group [topic]``.
     ``PruneTopicOffsetsOperator`` checks the answer itself. All else is as of ``ApproveCleanupOperator``.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
-    :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it (templated).
-    :param dry_run: a dry run needs no approval; default false (templated).
-    :param approval_rule: ``"always"`` (default) ask; ``"above_cap"``: for more than ``approve_above`` topics;
-        ``"never"`` (templated).
-    :param approve_above: the most topics that ``"above_cap"`` lets pass, default 100 (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"required": false}``, or the answer, as ``ApproveCleanupOperator``.
     """

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.report.shown import one_line
-from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, first_failures
-from airflow_kafka_groups.operators.support.deleting import DeletingOperator, verification_counts
+from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
+from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -31,12 +30,7 @@ class PlanTopicPruningOperator(PlanningOperator):
     its offsets did not move, while those of another topic did. Only groups that snapshots saw Stable can be judged.
     Take snapshots on a schedule (``ListGroupOffsetsOperator``).
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one (templated).
-    :param include: patterns of the groups to consider. Default: all (templated).
-    :param exclude: patterns of the groups to keep. Default: none (templated).
-    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
     :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
         ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
         pruned (templated).
@@ -44,13 +38,8 @@ class PlanTopicPruningOperator(PlanningOperator):
         such as ``"7d"``, or seconds. Default: a week (templated).
     :param min_observations: without a policy file: number of complete snapshots that prove it. Default and minimum 2
         (templated).
-    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
-    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
-    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
-        Default: a day (templated).
     :param max_gap_seconds: the longest time between two snapshots that prove the subscriptions, such as ``"2d"``, or
         seconds; 0 for no limit. Default: two days (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
     Fails if the snapshot is incomplete, too old, or was taken by a version that kept no subscriptions.
@@ -90,25 +79,10 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     Afterwards the offsets are looked for once more. Undo it by ``RestoreGroupOffsetsOperator``, while the group has no
     members.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder; default: the connection's id (templated).
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
-    :param approval_rule: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more than
-        ``approve_above`` topics; ``"never"`` (default) (templated).
-    :param approve_above: the most topics that ``"above_cap"`` lets pass, default 100 (templated).
     :param dry_run: do everything except for backing up and deleting. Default true (templated).
-    :param lease: delete only while this run holds the cluster's lease, which it shares with deletions of groups.
-        Default true (templated).
-    :param lease_wait_seconds: how long a lease that another run holds is waited for, default 60 (templated).
-    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
-        (templated).
     :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
-    :param stop_variable: an Airflow Variable that stops the run before its next request; ``None`` looks at none.
-        Default ``"kafka_groups_stop"`` (templated).
-    :param wait_for_quiet_end: wait for the end of the policy's quiet hours or holiday, without a
-        worker, if the plan lasts that long; default false: skip the task (templated).
-    :param kafka_groups_conn_id: the connection, default ``kafka_groups_default`` (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
     …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is
@@ -137,8 +111,10 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
         from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
@@ -153,8 +129,14 @@ class PruneTopicOffsetsOperator(DeletingOperator):
             )
 
         result = self.delete_with(context, pruning)
-        partitions = {item.name: len(item.partitions) for item in plan.groups}
-        return self._finish(context, result, partitions)
+        report = result.report
+        done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
+        pruned = sum(len(item.partitions) for item in plan.groups if item.name in done)
+        if not report.dry_run:
+            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
+        facts = {"plan_id": plan_id, "dry_run": report.dry_run, "audit_path": str(result.record), "partitions": pruned}
+        update_asset_events(self, context, {**facts, **report.counts})
+        return {**self.conclude(result, "Pruning"), "partitions": pruned}
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the run."""
@@ -162,26 +144,3 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
 
         return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)
-
-    def _finish(self, context: Context, result: DeletionResult, partitions: dict[str, int]) -> dict[str, Any]:
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
-
-        report, record = result.report, str(result.record)
-        done = report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED)
-        pruned = sum(partitions[name] for name in done)
-        if not report.dry_run:
-            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
-        facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": record, "partitions": pruned}
-        update_asset_events(self, context, {**facts, **report.counts})
-        self.log_result(result, "Pruning")
-        reasons = {item.group_id: item.reason for item in report.outcomes}
-        if failed := report.ids(Outcome.FAILED, Outcome.UNKNOWN):
-            raise GroupsFailedError({name: KafkaGroupsError(reasons[name]) for name in failed}, len(report.outcomes))
-        return {
-            **report.summary(),
-            "partitions": pruned,
-            "audit_path": record,
-            "kept": first_failures({name: reasons[name] for name in report.ids(Outcome.KEPT)}),
-            "verification": verification_counts(result),
-        }

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 class CleanupReportOperator(StoredOperator):
     """Write the report of a plan and all its runs: one HTML file without external assets.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param plan_id: the plan. An empty string skips the task (templated).
     :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_text_or_nothing,
 )
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf
@@ -40,14 +40,11 @@ _SPARK = Path(__file__).parents[1] / "spark"
 class GroupOffsetsToSparkOperator(StoredOperator):
     """Write the committed offsets and log ends of one group for the Spark job that processes its backlog.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param group_id: the group; it must be Empty in the snapshot (templated).
     :param snapshot_id: the snapshot taken by ``ListGroupOffsetsOperator``. Default: the newest complete one
         (templated).
     :param for_commit: the offsets will be committed afterwards, so refuse a group that the connection must not change
         before any work is done. Default true.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"backlog_id", "group_id", "snapshot_id", "path", "result_path", "output_path", "partitions",
     "offsets"}``: the path of the offsets, the paths for the job's result and output, and the number of unread offsets.
@@ -107,7 +104,6 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         connection has settings that Kafka's Java client does not support; ``"off"`` never passes it (templated).
     :param table: a table of the session's catalogue, such as ``lake.kafka.verdicts``, to which the job also writes its
         rows: its ``--table``. Default: none (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     While the job runs, the log shows a bar of its stages, a line every ten seconds at most (deploy mode ``client``).
 
@@ -188,12 +184,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 class CommitGroupBacklogOperator(_OffsetChangeOperator):
     """Commit what ``process_group_backlog --no-commit`` processed, unless the group was used meanwhile.
 
-    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
-    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator`` (templated).
     :param result_path: the job's ``--result`` (templated).
-    :param dry_run: only report what would be committed. Default false (templated).
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; pass ``targets`` to
     ``ListGroupOffsetsSensor``. Fails without a commit if the group has members, has moved or is protected. Do not retry

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.protocol import apis, hot_codecs
+from airflow_kafka_groups.protocol import apis
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
 from airflow_kafka_groups.protocol.codec import Message, decode_message
@@ -21,6 +21,7 @@ from airflow_kafka_groups.protocol.group_apis import (
     offset_delete,
     offset_fetch,
 )
+from airflow_kafka_groups.protocol.hot_codecs import offset_fetch as hot_offset_fetch
 from airflow_kafka_groups.protocol.membership_apis import heartbeat, join_group, leave_group, sync_group
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
@@ -39,9 +40,16 @@ _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     apis.OFFSET_DELETE: offset_delete.from_kio,
 }
 _BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
-    **hot_codecs.DECODERS,
+    apis.METADATA: (9, metadata.decode),
+    apis.OFFSET_COMMIT: (8, offset_commit.decode),
+    apis.OFFSET_FETCH: (6, hot_offset_fetch.decode),
+    apis.FIND_COORDINATOR: (4, find_coordinator.decode),
+    apis.DESCRIBE_GROUPS: (5, describe_groups.decode),
+    apis.LIST_GROUPS: (3, list_groups.decode),
+    apis.DELETE_GROUPS: (2, delete_groups.decode),
     **{api: (0, partial(describe_modern_groups.decode, api)) for api in describe_modern_groups.GROUP_TYPES},
 }
+"""The first version that a hand-written decoder reads, and the decoder."""
 
 
 def decode_response(api: Api, version: int, frame: bytes) -> Any:

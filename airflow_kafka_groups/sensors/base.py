@@ -38,6 +38,8 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment counts as "not
     yet"; a wrong password or argument fails the task at once.
 
+    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
     """
 
     ui_color = "#e2d4f0"

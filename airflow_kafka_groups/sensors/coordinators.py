@@ -17,8 +17,6 @@ class FindCoordinatorsSensor(KafkaGroupsSensor):
     """Wait until every given group has an available coordinator.
 
     :param group_ids: the groups; duplicates are ignored (templated).
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     A group whose coordinator cannot be found, for any reason, has none.
     """

@@ -23,8 +23,6 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     :param group_ids: the groups; duplicates are ignored (templated).
     :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, and succeeds at
         once if there are none (templated).
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting.
     """

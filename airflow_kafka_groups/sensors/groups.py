@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 
 
 class _NamedGroupsSensor(KafkaGroupsSensor):
-    """The base class of conditions on all or any of the given groups."""
+    """The base class of conditions on all or any of the given groups.
+
+    :param group_ids: the groups; duplicates are ignored (templated).
+    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
+    """
 
     group_ids = Argument(read_group_ids)
     require = Argument(one_of("all", "any"), templated=False)
@@ -33,11 +37,6 @@ class _NamedGroupsSensor(KafkaGroupsSensor):
 class GroupsExistSensor(_NamedGroupsSensor):
     """Wait until groups exist, in any state.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
-
     A group that cannot be described, or whose state is unknown, counts as missing.
     """
 
@@ -50,11 +49,6 @@ class GroupsExistSensor(_NamedGroupsSensor):
 
 class GroupsEmptySensor(_NamedGroupsSensor):
     """Wait until groups exist and have no members, e.g. before offsets are reset, restored or deleted.
-
-    :param group_ids: the groups; duplicates are ignored (templated).
-    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     A member may come back at any time after the poll. A group that does not exist is not empty.
     """
@@ -69,12 +63,8 @@ class GroupsEmptySensor(_NamedGroupsSensor):
 class GroupsStalledSensor(_NamedGroupsSensor):
     """Wait until groups have made no progress for some time, e.g. to start an alert.
 
-    :param group_ids: the groups; duplicates are ignored (templated).
     :param seconds: how long no committed offset has moved: ``"30 min"``, or a number of seconds (templated).
     :param only_with_lag: only groups with unread records count. Default true.
-    :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     The time starts with the sensor. It restarts when the triggerer takes over or is restarted, and after each poll that
     could not read the group. A group without commits does not count.

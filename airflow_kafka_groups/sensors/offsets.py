@@ -38,8 +38,6 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
     :param to_end: wait for the end offsets at the start of the wait: at the first poll that found commits of the group.
         Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
-    :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
-    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
 
     A group that cannot be read, has no commit, or has committed past the end of a topic (recreated since) has not
     reached anything. Only partitions with a commit count for the lag.

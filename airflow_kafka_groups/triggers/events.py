@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 

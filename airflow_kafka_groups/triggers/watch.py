@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin.results import GroupListings
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
+_Found = tuple[dict[str, str], set[str]]
+"""The matching groups with the reason, and the groups that certainly match or certainly do not."""
+
 
 class GroupEvent(StrEnum):
     """The events that groups are watched for."""
@@ -74,19 +77,20 @@ class GroupWatch:
         chosen = [group_id for group_id in listed if self.groups.selects(group_id)]
         if self.event is GroupEvent.GROWING:
             return await self._growing(listed, chosen)
+        matching, known = await self._found(admin, listed, chosen)
+        return WatchResult(
+            matching=matching, known=frozenset(known), listed=frozenset(listed), complete=not listed.errors
+        )
+
+    async def _found(self, admin: AdminClient, listed: GroupListings, chosen: list[str]) -> _Found:
         if self.event is GroupEvent.LAGGING:
-            return await self._lagging(admin, listed, _readable(listed, chosen))
+            return await self._lagging(admin, _readable(listed, chosen))
         states = await _states(admin, listed, chosen)
         empty = [group_id for group_id in chosen if states.get(group_id) is GroupState.EMPTY]
-        known = frozenset(group_id for group_id in chosen if states.get(group_id, GroupState.UNKNOWN) != "Unknown")
+        known = {group_id for group_id in chosen if states.get(group_id, GroupState.UNKNOWN) != "Unknown"}
         if self.event is GroupEvent.EMPTY:
-            return WatchResult(
-                matching=dict.fromkeys(empty, "has no members"),
-                known=known,
-                listed=frozenset(listed),
-                complete=not listed.errors,
-            )
-        return await self._stale(admin, listed, _readable(listed, empty), known)
+            return dict.fromkeys(empty, "has no members"), known
+        return await self._stale(admin, _readable(listed, empty), known)
 
     async def _growing(self, listed: GroupListings, chosen: list[str]) -> WatchResult:
         complete = not listed.errors
@@ -97,9 +101,7 @@ class GroupWatch:
         # Families that an incomplete listing does not show to grow stay what they were.
         return WatchResult(matching=fast, known=frozenset(fast), listed=frozenset(fast), complete=complete)
 
-    async def _stale(
-        self, admin: AdminClient, listed: GroupListings, empty: list[str], known: frozenset[str]
-    ) -> WatchResult:
+    async def _stale(self, admin: AdminClient, empty: list[str], known: set[str]) -> _Found:
         found = await admin.list_consumer_group_offsets(empty) if empty else {}
         now = self.clock()
         matching: dict[str, str] = {}
@@ -116,11 +118,9 @@ class GroupWatch:
                 matching[group_id] = f"empty and unmoved for {unmoved:.0f} s"
         for group_id in [group_id for group_id in self._since if group_id not in found or group_id in unread]:
             del self._since[group_id]  # a gap in the observations resets the time
-        return WatchResult(
-            matching=matching, known=known - unread, listed=frozenset(listed), complete=not listed.errors
-        )
+        return matching, known - unread
 
-    async def _lagging(self, admin: AdminClient, listed: GroupListings, chosen: list[str]) -> WatchResult:
+    async def _lagging(self, admin: AdminClient, chosen: list[str]) -> _Found:
         found = await admin.list_consumer_group_lag(chosen) if chosen else {}
         matching: dict[str, str] = {}
         known = set()
@@ -131,9 +131,7 @@ class GroupWatch:
             known.add(group_id)
             if behind > self.max_lag:
                 matching[group_id] = f"lag {behind}"
-        return WatchResult(
-            matching=matching, known=frozenset(known), listed=frozenset(listed), complete=not listed.errors
-        )
+        return matching, known
 
 
 def _readable(listed: GroupListings, group_ids: Iterable[str]) -> list[str]:

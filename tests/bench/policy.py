@@ -18,13 +18,13 @@ from pathlib import Path
 
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import judge
 
 GROUPS, RULES = 50_000, 50
@@ -62,7 +62,7 @@ async def measure(groups: int, rules: int, folder: Path) -> dict[str, float]:
         admin.add(group_id(number), (f"topic{number % 50}-x", 0, 5))
     layout = Layout(folder, "prod")
     summary = await take_snapshot(admin, layout, now=Ticking())
-    verdicts = Verdicts.of(judge(SnapshotReader(layout, summary.snapshot_id)))
+    verdicts = verdicts_of(judge(SnapshotReader(layout, summary.snapshot_id)))
     path = folder / "policy.yaml"
     path.write_text(policy_text(rules))
     before = processor_seconds()

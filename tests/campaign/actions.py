@@ -30,6 +30,7 @@ from tests.campaign.process import KilledError, Process
 from tests.campaign.steps import DAY, Step
 from tests.campaign.storage import ModelFileSystem, ModelPath
 from tests.campaign.world import MIN_IDLE, PlanTruth, Task, World, name_of
+from tests.fakes.verdicts import verdicts_of
 
 POLICY = PlanPolicy(min_idle_seconds=MIN_IDLE, max_share=1.0, max_groups=10, max_plan_age_seconds=3 * DAY)
 LIMITS = DeletionLimits(chunk_size=2)
@@ -138,7 +139,7 @@ def _plan(session: Session, step: Step) -> Awaitable[None] | None:
     async def work() -> None:
         history = await asyncio.to_thread(read_history, session.layout, await session.admin.cluster_id())
         found = verdicts(world.snapshots, newest, step.b)
-        plan = make_plan(found, cast("SnapshotReader", newest), POLICY, session.process.now(), history)
+        plan = make_plan(verdicts_of(found), cast("SnapshotReader", newest), POLICY, session.process.now(), history)
         if plan.groups:
             await asyncio.to_thread(save_plan, session.layout, plan)
             terms = ApprovalTerms(rule=ALWAYS if step.a else NEVER)

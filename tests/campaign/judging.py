@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import accumulate
@@ -13,13 +13,14 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.protocols import read_offsets
-from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotGroup
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
 from airflow_kafka_groups.models import GroupOffsets
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
 from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.snapshot_groups import SnapshotGroup
 from tests.spark.reference import Observation, judge_slowly
 
 CLUSTER = "prod"
@@ -37,12 +38,8 @@ class ModelSnapshot:
     clock: float
     last_commits: dict[str, float]
 
-    def groups(self, group_ids: Iterable[str] | None = None) -> Iterator[SnapshotGroup]:
-        wanted = None if group_ids is None else set(group_ids)
-        return (row for group_id, row in sorted(self.rows.items()) if wanted is None or group_id in wanted)
-
     def summaries(self) -> Iterator[GroupSummary]:
-        for row in self.groups():
+        for _, row in sorted(self.rows.items()):
             yield GroupSummary(
                 group_id=row.group_id,
                 group_type=row.group_type,

@@ -54,7 +54,7 @@ def test_groups_are_snapshot_backed_up_and_restored(
 
     results(dag("snapshot_group_offsets").test(run_conf=storage))
     layout = Layout(tmp_path, "lab")
-    found = {group.group_id for group in SnapshotReader(layout, latest_manifest(layout).snapshot_id).groups()}
+    found = {group.group_id for group in SnapshotReader(layout, latest_manifest(layout).snapshot_id).summaries()}
     assert set(groups) <= found
 
     run = dag("backup_and_restore_drill").test(run_conf={**storage, "include": [f"{topic}.*"]})

@@ -16,7 +16,7 @@ from typing import Any, Self
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partition
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, Api
 from airflow_kafka_groups.protocol.codec import encode_body
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -125,7 +125,7 @@ class FakeCluster:
         """Return the broker that coordinates a group now."""
         # Not Kafka's hash of the same letters in another order: that has the same parity, and so the same one of two.
         own = zlib.crc32(group_id.encode()) % PARTITIONS
-        partition = own if self.own_hash else offsets_partition(group_id, PARTITIONS)
+        partition = own if self.own_hash else offsets_partitions([group_id], PARTITIONS)[0]
         return self.moved.get(group_id, self._leader(partition))
 
     def metadata(

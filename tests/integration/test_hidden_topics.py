@@ -21,6 +21,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.verdicts import verdicts_of
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
@@ -91,7 +92,7 @@ async def test_a_plan_of_a_user_who_sees_all_topics_is_not_carried_out_by_one_wh
     async with connection_client(as_user(guarded, "whole")) as whole:
         summary = await take_snapshot(whole, layout, include=["later"])
         reader = SnapshotReader(layout, summary.snapshot_id)
-        plan = make_plan(judge(reader), reader, POLICY, utc_now())
+        plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
         save_plan(layout, plan)
         await backup_groups(whole, layout, plan)
     await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"later": {("secret", 0): 2}})

@@ -1,4 +1,4 @@
-"""The reference of operators, sensors and triggers: import paths, and what their docstrings say about each argument."""
+"""The reference of operators, sensors and triggers: import paths, and what docstrings say about each argument."""
 
 from __future__ import annotations
 
@@ -50,18 +50,31 @@ def tasks_page(kind: str) -> str:
 
 def _section(each: type[Any]) -> str:
     defaults = _defaults(each)
-    rows = [(f"`{name}`", defaults.get(name, ""), said) for name, said in parameters(each).items()]
+    rows = [(f"`{name}`", defaults.get(name, ""), said) for name, said in arguments(each).items()]
     import_line = f"```python\nfrom {each.__module__} import {each.__name__}\n```"
     return "\n\n".join(
         [f"## `{each.__name__}`", import_line, summary(each), table(("argument", "default", "meaning"), rows)]
     )
 
 
+def arguments(each: type[Any]) -> dict[str, str]:
+    """Return what is said about each argument: by the class itself, or by the nearest of its bases; its own first."""
+    found: dict[str, str] = {}
+    for base in own_bases(each):
+        found |= {name: said for name, said in parameters(base).items() if name not in found}
+    return found
+
+
+def own_bases(each: type[Any]) -> list[type[Any]]:
+    """Return the class and those of its bases that are this package's, the nearest first."""
+    return [base for base in each.__mro__ if base.__module__.startswith("airflow_kafka_groups")]
+
+
 def _defaults(each: type[Any]) -> dict[str, str]:
     """Return how the code writes the default of each argument; those of a class win over those of its bases."""
     defaults: dict[str, str] = {}
-    for base in reversed(each.__mro__):
-        if base.__module__.startswith("airflow_kafka_groups") and "__init__" in vars(base):
+    for base in reversed(own_bases(each)):
+        if "__init__" in vars(base):
             for name, parameter in inspect.signature(vars(base)["__init__"]).parameters.items():
                 if parameter.kind is parameter.KEYWORD_ONLY:
                     required = parameter.default is parameter.empty

@@ -37,4 +37,4 @@ if __name__ == "__main__":
     if {"scheduler", "dag-processor"} & set(sys.argv[1:]):
         load()
     sys.argv[0] = "airflow"
-    sys.exit(main())
+    sys.exit(main())  # type: ignore[no-untyped-call]

@@ -12,12 +12,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, RemoteProtocolError
+from airflow_kafka_groups.models import BrokerId
+from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 K = TypeVar("K", bound=Hashable)
@@ -59,6 +62,13 @@ class HandlerResult(Generic[K, V]):
             KeyStatus.RETRY: self.retry,
         }
         of_status[status][key] = error
+
+    def fail_repeated(self, keys: Iterable[K], broker_id: BrokerId, api: Api) -> None:
+        """Fail the keys that come more than once, so that nobody takes one of the answers for the answer."""
+        for key, times in Counter(keys).items():
+            if times > 1:
+                error = f"broker {broker_id} said {times} things of {key!r} in its answer to {api.name}"
+                self.failed[key] = RemoteProtocolError(error)
 
 
 def coordinator_status(code: ErrorCode) -> KeyStatus:

@@ -7,7 +7,6 @@ with ``OutcomeUnknownError``, and whoever asked looks again.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
@@ -16,7 +15,7 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler import ChangingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.admin.handlers.tombstone_size import TombstoneSizes
-from airflow_kafka_groups.exceptions import KafkaGroupsError, RemoteProtocolError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.answers import DeleteGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
@@ -68,16 +67,7 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
         elif too_much:
             groups, middle = tuple(too_much), (len(too_much) + 1) // 2
             result.split = (groups[:middle], groups[middle:])
-        _fail_contradicted(response, broker_id, result)
+        if response.failed:  # else a group can be named twice only as deleted
+            said = {*zip(response.deleted, repeat(ErrorCode.none), strict=False), *response.failed}
+            result.fail_repeated((group_id for group_id, _ in said), broker_id, self.api)
         return result
-
-
-def _fail_contradicted(response: DeleteGroupsAnswer, broker_id: BrokerId, result: HandlerResult[str, None]) -> None:
-    """Fail the groups of which two things are said, so that nobody takes one of them for a clear refusal."""
-    if not response.failed:
-        return
-    said = {*zip(response.deleted, repeat(ErrorCode.none), strict=False), *response.failed}
-    for group_id, times in Counter(group_id for group_id, _ in said).items():
-        if times > 1:
-            error = f"broker {broker_id} said {times} things of the deletion of {group_id!r}"
-            result.failed[group_id] = RemoteProtocolError(error)

@@ -6,14 +6,13 @@ client asks the next one about what the one before did not find.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
-from airflow_kafka_groups.exceptions import RemoteProtocolError, UnsupportedVersionError
+from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
@@ -88,21 +87,11 @@ def _sort(
             )
             for group_id in group_ids
         }
-    _fail_repeated(response, api, broker_id, result)
-    return result
-
-
-def _fail_repeated(
-    response: DescribeGroupsAnswer, api: Api, broker_id: BrokerId, result: HandlerResult[str, GroupDescription]
-) -> None:
-    """Fail the groups that are described twice: the last of two descriptions may lack the members of the first."""
+    # The last of two descriptions may lack the members of the first.
     named = sum([len(group_ids) for group_ids, _ in response.groups])
-    if named == len(result.completed) + len(result.failed) + len(result.unmapped) + len(result.retry):
-        return
-    for group_id, times in Counter(group_id for group_ids, _ in response.groups for group_id in group_ids).items():
-        if times > 1:
-            error = f"broker {broker_id} describes {group_id!r} {times} times in its answer to {api.name}"
-            result.failed[group_id] = RemoteProtocolError(error)
+    if named > len(result.completed) + len(result.failed) + len(result.unmapped) + len(result.retry):
+        result.fail_repeated((group_id for group_ids, _ in response.groups for group_id in group_ids), broker_id, api)
+    return result
 
 
 def _sort_error(

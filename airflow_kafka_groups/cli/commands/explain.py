@@ -106,12 +106,10 @@ async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, R
 
 
 def _newest_plan(layout: Layout) -> str | None:
-    from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.contracts.paths import PLANS
-    from airflow_kafka_groups.maintenance.durable_files import list_names
+    from airflow_kafka_groups.maintenance.durable_files import list_ids
 
-    names = (name.removesuffix(".json") for name in list_names(layout.root / PLANS) if name.endswith(".json"))
-    return max(filter(is_id, names), default=None)
+    return max(list_ids(layout.root / PLANS), default=None)
 
 
 def _rows_of_state(reading: Reading) -> Iterator[Row]:
@@ -207,7 +205,7 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
         yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
     if found.owner is not None:
-        contact = policy.contacts.get(found.owner, policy.contacts.get(""))
+        contact = policy.contact_of(found.owner)
         yield Row(
             "owner", "info", found.owner + (f", notified at {contact}" if contact else ""), "owners in the policy"
         )
@@ -221,7 +219,7 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
     from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
-    from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+    from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
     from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
     from airflow_kafka_groups.maintenance.storage import utc_now
 
@@ -234,7 +232,7 @@ def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> It
     if group_id in ruled_out:
         yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
     history = read_history(layout, plan.kafka_cluster_id)
-    kept_alive = meant_to_stay(layout, plan.kafka_cluster_id)
+    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
     unnoticed = kept_unnoticed(layout, plan, history, kept_alive, utc_now())
     if group_id in unnoticed:
         yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])

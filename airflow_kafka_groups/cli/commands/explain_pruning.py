@@ -50,13 +50,11 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
 
 
 def _rows_of_plan(layout: Layout, group_id: str) -> Iterator[Row]:
-    from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
-    from airflow_kafka_groups.maintenance.durable_files import list_names
+    from airflow_kafka_groups.maintenance.durable_files import list_ids
     from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
 
-    names = (name.removesuffix(".json") for name in list_names(layout.root / PRUNE_PLANS))
-    plan_id = max(filter(is_id, names), default=None)
+    plan_id = max(list_ids(layout.root / PRUNE_PLANS), default=None)
     if plan_id is None:
         return
     try:

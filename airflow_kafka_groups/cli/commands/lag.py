@@ -48,8 +48,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     async def measure(admin: AdminClient) -> tuple[GroupResults[GroupLag], list[str]]:
         found = await admin.list_consumer_group_lag(await chosen_groups(admin, args))
-        bare = [name for name in args.groups if name in found.succeeded and not found.succeeded[name].partitions]
-        return found, await missing_of(admin, bare) if bare else []
+        return found, await missing_of(admin, args.groups, found, "partitions")
 
     found, missing = Cluster(args).run(measure)
     there = [lag for name, lag in found.succeeded.items() if name not in missing]

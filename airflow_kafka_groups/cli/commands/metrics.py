@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.options import absolute_place
 from airflow_kafka_groups.cli.output import Output, Table
@@ -33,11 +33,10 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.hooks.storage import open_path
     from airflow_kafka_groups.maintenance.metrics.group_metrics import MAX_SERIES_GROUPS, metrics_of_snapshot
     from airflow_kafka_groups.maintenance.metrics.openmetrics import write_openmetrics
-    from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
     given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
     most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)
-    selected = GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
+    selected = filter_of(args)
     layout = Cluster(args).layout()
     snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)
     place = args.openmetrics_path

@@ -37,8 +37,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     async def read(admin: AdminClient) -> tuple[GroupResults[GroupOffsets], list[str]]:
         found = await admin.list_consumer_group_offsets(await chosen_groups(admin, args))
-        bare = [name for name in args.groups if name in found.succeeded and not found.succeeded[name].topics]
-        return found, await missing_of(admin, bare) if bare else []
+        return found, await missing_of(admin, args.groups, found, "topics")
 
     found, missing = Cluster(args).run(read)
     rows = [

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.commands.selection import Numbers, add_pattern_arguments, policy_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
+from airflow_kafka_groups.cli.options import absolute_place, add_value
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.settings import ConnectionSettings
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.storage import Layout
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
-_NUMBERS: dict[str, tuple[Callable[[str, Any], float], str]] = {
+_NUMBERS: Numbers = {
     "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "complete snapshots that show it so (default: 2)"),
     "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
@@ -64,7 +61,13 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    policy = _policy(args, settings)
+    policy = policy_of(
+        args,
+        settings,
+        _NUMBERS,
+        allow_hidden_topics=args.allow_hidden_topics,
+        require_commit_log=args.require_commit_log,
+    )
     file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
     least = (policy if file is None else policy.by_file(file)).min_idle_seconds
     judged = _require_verdicts(args, layout, cluster.storage_path, least)
@@ -103,25 +106,6 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         say(f"Nothing was deleted. Next: {next_command}")
         say(f"After that, a dry run: {cluster.command('apply', plan.plan_id)}")
     return ExitCode.DONE
-
-
-def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolicy:
-    from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-
-    numbers: dict[str, Any] = {
-        name: read(flag_of(name), getattr(args, name))
-        for name, (read, _) in _NUMBERS.items()
-        if getattr(args, name) is not None
-    }
-    return PlanPolicy(
-        include=tuple(args.include or ("*",)),
-        exclude=tuple(args.exclude or ()),
-        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
-        allow_hidden_topics=args.allow_hidden_topics,
-        require_commit_log=args.require_commit_log,
-        **numbers,
-    )
 
 
 def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_idle_seconds: float) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments
+from airflow_kafka_groups.cli.commands.selection import Numbers, add_pattern_arguments, policy_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.deleting import (
     add_deletion_arguments,
@@ -25,19 +25,18 @@ from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, re
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
 OUTCOMES = ("topic", "outcome", "code", "reason")
-_NUMBERS: dict[str, tuple[Any, float, str]] = {
-    "min_idle_seconds": (read_duration, 7 * 86_400, "time without subscription and movement (default: 7d)"),
-    "min_observations": (partial(read_integer, minimum=2), 2, "complete snapshots that prove it (default: 2)"),
-    "max_groups": (partial(read_integer, minimum=1), 500, "most groups of the plan (default: 500)"),
-    "max_share": (partial(read_number, maximum=1), 0.5, "largest share of all groups in the plan (default: 0.5)"),
-    "max_gap_seconds": (read_duration, 2 * 86_400, "longest time between two of them; 0: any (default: 2d)"),
+_MAX_GAP_SECONDS = 2 * 86_400
+_NUMBERS: Numbers = {
+    "min_idle_seconds": (read_duration, "time without subscription and movement (default: 7d)"),
+    "min_observations": (partial(read_integer, minimum=2), "complete snapshots that prove it (default: 2)"),
+    "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
+    "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
+    "max_gap_seconds": (read_duration, "longest time between two of them; 0: any (default: 2d)"),
 }
 
 
@@ -46,7 +45,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     add_storage_arguments(parser)
     add_pattern_arguments(parser)
     parser.add_argument("--snapshot-id", metavar="ID", help="the newest snapshot to judge by (default: the newest)")
-    for name, (_, _, help_text) in _NUMBERS.items():
+    for name, (_, help_text) in _NUMBERS.items():
         add_value(parser, name, help_text)
     parser.add_argument("--policy-file", metavar="PATH", help="a policy file: rules with prune-topics decide")
     parser.add_argument("--kept", action="store_true", help="show the topics that are kept, instead of those planned")
@@ -74,7 +73,8 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
     layout, floors = cluster.layout(), cluster.floors()
     file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
-    plan, path = plan_topics(layout, _policy(args, cluster.settings), floors, snapshot_id=args.snapshot_id, file=file)
+    policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=_MAX_GAP_SECONDS)
+    plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {
         "plan_id": plan.plan_id,
         "digest": plan.digest,
@@ -95,22 +95,6 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     if plan.groups:
         say(f"Nothing was deleted. Next, a dry run: {cluster.command('prune-topics', '--plan-id', plan.plan_id)}")
     return ExitCode.DONE
-
-
-def _policy(args: argparse.Namespace, settings: ConnectionSettings) -> PlanPolicy:
-    from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-
-    numbers: dict[str, Any] = {}
-    for name, (read, default, _) in _NUMBERS.items():
-        given = getattr(args, name)
-        numbers[name] = default if given is None else read(flag_of(name), given)
-    return PlanPolicy(
-        include=tuple(args.include or ("*",)),
-        exclude=tuple(args.exclude or ()),
-        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
-        **numbers,
-    )
 
 
 def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:

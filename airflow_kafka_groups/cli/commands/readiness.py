@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.commands.selection import (
     add_group_arguments,
-    filter_of,
+    chosen_groups,
     report_failures,
     report_missing,
 )
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -61,14 +60,9 @@ async def _read(admin: AdminClient, args: argparse.Namespace) -> tuple[Release |
     """Return the oldest broker's release, ``None`` if one cannot be reached, and the descriptions of the groups."""
     from airflow_kafka_groups.protocol.releases import oldest_release
 
-    if args.groups and (args.include or args.exclude):
-        raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
+    wanted = await chosen_groups(admin, args, with_offsets=False)
     cluster = await admin.describe_cluster()
     releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
-    patterns = filter_of(args)
-    wanted = list(dict.fromkeys(args.groups)) or [
-        group_id for group_id in (await admin.list_groups()).require_complete() if patterns.selects(group_id)
-    ]
     described = await admin.describe_consumer_groups(wanted)
     return (None if cluster.errors or not releases else min(releases)), described
 

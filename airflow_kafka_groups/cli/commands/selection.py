@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.options import flag_of
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_patterns
+from airflow_kafka_groups.maintenance.protocols import selected_groups
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupListings
+    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
+Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
+"""Options of a plan: how each is read, and its help."""
 _FIRST = 20
 _HELP = "group ids (default: all groups of the cluster)"
 
@@ -50,8 +55,27 @@ def filter_of(args: argparse.Namespace) -> GroupFilter:
     return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
 
 
-async def chosen_groups(admin: AdminClient, args: argparse.Namespace) -> list[str]:
-    """Return the named groups, or those of the cluster that match and have offsets that brokers show.
+def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
+    """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
+
+    :param more: the policy's other arguments, and its own defaults of numbers.
+    """
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+
+    values = ((name, read, getattr(args, name)) for name, (read, _) in numbers.items())
+    given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
+    return PlanPolicy(
+        include=tuple(args.include or ("*",)),
+        exclude=tuple(args.exclude or ()),
+        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
+        **(more | given),
+    )
+
+
+async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True) -> list[str]:
+    """Return the named groups, or those of the cluster that match.
+
+    :param with_offsets: and have offsets that brokers show. Default true.
 
     Raises ``IncompleteListingError`` if a broker did not answer, and ``ConfigurationError`` for names with patterns.
     """
@@ -59,18 +83,17 @@ async def chosen_groups(admin: AdminClient, args: argparse.Namespace) -> list[st
         if args.include or args.exclude:
             raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
         return list(dict.fromkeys(args.groups))
-    patterns = filter_of(args)
-    listed: GroupListings = (await admin.list_groups()).require_complete()
-    return [
-        group_id
-        for group_id, group in sorted(listed.items())
-        if patterns.selects(group_id) and not keeps_progress_elsewhere(group.type, group.protocol_type)
-    ]
+    return await selected_groups(admin, filter_of(args), with_offsets=with_offsets)
 
 
-async def missing_of(admin: AdminClient, group_ids: Iterable[str]) -> list[str]:
-    """Return the groups that do not exist: without an offset, brokers answer for those as for any other."""
-    described = (await admin.describe_consumer_groups(list(group_ids))).succeeded
+async def missing_of(admin: AdminClient, group_ids: Sequence[str], found: GroupResults[Any], what: str) -> list[str]:
+    """Return the named groups that do not exist: without an offset, brokers answer for those as for any other.
+
+    :param found: what was read of them.
+    :param what: the attribute that is empty without an offset.
+    """
+    bare = [name for name in group_ids if name in found.succeeded and not getattr(found.succeeded[name], what)]
+    described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
     return sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
 
 

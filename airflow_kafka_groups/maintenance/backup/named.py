@@ -6,19 +6,17 @@ no plan. Groups in use are backed up as they are at that moment.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import Backup
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.backup.planned import add_topics, entry_of, to_parquet, write_and_verify
+from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
@@ -54,35 +52,18 @@ async def backup_named(
         wanted = check_group_ids("group_ids", group_ids)
     not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
-    started_at = now()
-    table = GroupTable()
-    entries: dict[str, BackupEntry] = {}
+    draft = BackupDraft(now())
+    draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
         facts = _facts(listed[result.group_id])
         if result.value is None:
-            not_backed_up[result.group_id] = f"could not be read: {result.error}"
+            draft.left_out[result.group_id] = f"could not be read: {result.error}"
         elif not committed_partitions(result.value):
-            not_backed_up[result.group_id] = "no committed offset is visible"
+            draft.left_out[result.group_id] = "no committed offset is visible"
         else:
-            table.add(facts, now(), result.value)
-            entries[result.group_id] = entry_of(facts, result.value)
-        progress("backup", len(entries) + len(not_backed_up), len(wanted))
-    topic_ids = await add_topics(admin, table)
-    backup_id = new_id(started_at)
-    backup = Backup(
-        plan_id=backup_id,
-        plan_digest=NO_PLAN,
-        cluster=layout.cluster,
-        kafka_cluster_id=cluster_id,
-        created_at=started_at,
-        rows=len(table),
-        entries=entries,
-        not_backed_up=not_backed_up,
-        topic_ids=topic_ids,
-    )
-    data = await asyncio.to_thread(to_parquet, table, backup)
-    del table  # what is read back needs as much memory again
-    return await asyncio.to_thread(write_and_verify, layout, backup, data)
+            draft.add(facts, entry_of(facts, result.value), now(), result.value)
+        progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
+    return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
 
 
 def _why_not(listing: GroupListing | None) -> str | None:
@@ -99,6 +80,5 @@ def _facts(listing: GroupListing) -> GroupFacts:
         group_type=listing.type.value,
         protocol_type=listing.protocol_type,
         state=listing.state.value,
-        members=None,
         coordinator=listing.coordinator,
     )

@@ -15,6 +15,7 @@ import hashlib
 import io
 import logging
 from collections.abc import Mapping
+from datetime import datetime
 
 from airflow_kafka_groups.admin.arrow_values import column, release_unused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
@@ -74,41 +75,73 @@ async def backup_groups(
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
-    started_at = now()
-    table = GroupTable()
-    entries: dict[str, BackupEntry] = {}
-    not_backed_up: dict[str, str] = {}
+    draft = BackupDraft(now())
     planned = {group.group_id: group for group in plan.planned.facts()}
     done = 0
     async for result in read_offsets(admin, list(planned), require_stable=True):
         group = planned[result.group_id]
         if result.value is None:
-            not_backed_up[group.group_id] = f"could not be read: {result.error}"
+            draft.left_out[group.group_id] = f"could not be read: {result.error}"
         else:
             entry = entry_of(facts := _facts(group), result.value)
             if (reason := _why_not(group, entry)) is not None:
-                not_backed_up[group.group_id] = reason
+                draft.left_out[group.group_id] = reason
             else:
-                table.add(facts, now(), result.value)
-                entries[group.group_id] = entry
+                draft.add(facts, entry, now(), result.value)
         done += 1
         progress("backup", done, len(planned))
-    topic_ids = await add_topics(admin, table)
-    backup = Backup(
-        plan_id=plan.plan_id,
-        plan_digest=plan.digest,
-        cluster=plan.cluster,
-        kafka_cluster_id=plan.kafka_cluster_id,
-        created_at=started_at,
-        rows=len(table),
-        entries=entries,
-        not_backed_up=not_backed_up,
-        topic_ids=topic_ids,
-    )
-    data = await asyncio.to_thread(to_parquet, table, backup)
-    del table, planned  # what is read back needs as much memory again
-    release_unused()
-    return require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
+    del planned  # what is read back needs memory
+    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
+    return require_backup_of(stored, plan)
+
+
+class BackupDraft:
+    """A backup whose groups are being read.
+
+    :param started_at: when that began.
+
+    ``left_out`` are those that cannot be backed up, with the reason.
+    """
+
+    def __init__(self, started_at: datetime) -> None:
+        self.left_out: dict[str, str] = {}
+        self.entries: dict[str, BackupEntry] = {}
+        self.started_at = started_at
+        self._table = GroupTable()
+
+    def add(self, facts: GroupFacts, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
+        """Add a group as it was read."""
+        self._table.add(facts, read_at, offsets)
+        self.entries[facts.group_id] = entry
+
+    async def store(
+        self,
+        admin: BackupAdmin,
+        layout: Layout,
+        plan_id: str,
+        plan_digest: str,
+        kafka_cluster_id: str,
+        *,
+        partial: bool = False,
+    ) -> Backup:
+        """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then."""
+        topic_ids = await _add_topics(admin, self._table)
+        backup = Backup(
+            plan_id=plan_id,
+            plan_digest=plan_digest,
+            cluster=layout.cluster,
+            kafka_cluster_id=kafka_cluster_id,
+            created_at=self.started_at,
+            rows=len(self._table),
+            entries=self.entries,
+            not_backed_up=self.left_out,
+            topic_ids=topic_ids,
+            partial=partial,
+        )
+        data = await asyncio.to_thread(to_parquet, self._table, backup)
+        self._table = GroupTable()  # what is read back needs as much memory again
+        release_unused()
+        return await asyncio.to_thread(write_and_verify, layout, backup, data)
 
 
 def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
@@ -140,7 +173,6 @@ def _facts(group: PlannedFacts) -> GroupFacts:
         protocol_type=group.protocol_type,
         state=group.state,
         members=0,
-        coordinator=None,
     )
 
 
@@ -155,7 +187,7 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
     )
 
 
-async def add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]:
+async def _add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]:
     """List the log start and end of all partitions, and return the known ids of their topics."""
     partitions = table.partitions()
     topics = sorted({partition.topic for partition in partitions})

@@ -55,7 +55,6 @@ async def delete_by_name(
     *,
     observe_seconds: float = OBSERVE_SECONDS,
     protected: Iterable[str] = DEFAULT_PROTECTED,
-    may_lack_offsets: bool = False,
     allow_hidden_topics: bool = False,
     ignore_missing: bool = True,
     floors: SiteFloors = NO_FLOORS,
@@ -66,7 +65,6 @@ async def delete_by_name(
     :param group_ids: the groups; duplicates count once.
     :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
-    :param may_lack_offsets: delete groups that show no committed offsets, too. Default false: some may be hidden.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
     :param ignore_missing: whether groups that do not exist are fine. Default true.
@@ -91,7 +89,7 @@ async def delete_by_name(
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, await admin.cluster_id())
-        expected = await _observe(admin, listings, asked, may_lack_offsets, request.limits.chunk_size, outcomes, look)
+        expected = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
         plan = None
         if expected:
             await sleep(seconds)
@@ -115,7 +113,6 @@ async def _observe(
     admin: GroupAdmin,
     listings: GroupListings,
     group_ids: list[str],
-    may_lack_offsets: bool,
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
     look: FirstLook,
@@ -137,13 +134,11 @@ async def _observe(
                 protocol_type=listing.protocol_type if listing else "",
                 fingerprint=seen,
                 needs_backup=False,
-                may_lack_offsets=may_lack_offsets,
             )
             reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
             decision = decide(group, reading, None)
             if decision.action is Action.DELETE:
-                # A group without offsets has nothing to back up, and is in no backup: it needs none.
-                expected.append(replace(group, needs_backup=not (may_lack_offsets and seen == _NO_OFFSETS)))
+                expected.append(replace(group, needs_backup=True))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
         await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
@@ -206,7 +201,3 @@ def _plan(
         groups=groups,
         kept=(),
     )
-
-
-_NO_OFFSETS = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-"""The fingerprint of a group without committed offsets: SHA-256 of nothing."""

@@ -8,9 +8,9 @@ another may have begun.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -55,18 +55,7 @@ class LeaseRecord:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
-            "group_id": self.group_id,
-            "owner": self.owner,
-            "member_id": self.member_id,
-            "generations": list(self.generations),
-            "lost": self.lost,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> LeaseRecord:
-        """Read ``to_json()`` back."""
-        return cls(**{**data, "generations": tuple(data["generations"])})
+        return {**asdict(self), "generations": list(self.generations)}
 
 
 class LeaseGuard:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -117,13 +117,6 @@ class DeletionReport:
         """Count why groups were kept."""
         return dict(Counter(item.code for item in self.outcomes if item.outcome is Outcome.KEPT))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON with every outcome."""
-        return {
-            **self.summary(),
-            "outcomes": [item.to_json() for item in self.outcomes],
-        }
-
     def summary(self) -> dict[str, Any]:
         """Return plain JSON without the single outcomes, small enough for XCom."""
         return {
@@ -139,22 +132,6 @@ class DeletionReport:
             "warnings": list(self.warnings),
             "lease": None if self.lease is None else self.lease.to_json(),
         }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> DeletionReport:
-        """Read ``to_json()`` back."""
-        return cls(
-            plan_id=data["plan_id"],
-            plan_digest=data["plan_digest"],
-            cluster=data["cluster"],
-            dry_run=data["dry_run"],
-            started_at=datetime.fromisoformat(data["started_at"]),
-            finished_at=datetime.fromisoformat(data["finished_at"]),
-            backup=data["backup"],
-            warnings=tuple(data["warnings"]),
-            lease=None if data.get("lease") is None else LeaseRecord.from_json(data["lease"]),
-            outcomes=tuple(GroupOutcome.from_json(item) for item in data["outcomes"]),
-        )
 
 
 def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
@@ -203,8 +180,3 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
             return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
         case _:
             return outcome(Outcome.FAILED, error.name.lower(), str(error))
-
-
-def with_outcome(item: GroupOutcome, what: Outcome, code: str, reason: str) -> GroupOutcome:
-    """Return the outcome corrected by a later look."""
-    return replace(item, outcome=what, code=code, reason=reason)

@@ -85,7 +85,6 @@ class Expected:
     :param protocol_type: its protocol type then.
     :param fingerprint: of its committed offsets then.
     :param needs_backup: whether it has to be in a backup.
-    :param may_lack_offsets: whether a group that shows no committed offsets may be deleted.
     """
 
     group_id: str
@@ -93,7 +92,6 @@ class Expected:
     protocol_type: str
     fingerprint: str
     needs_backup: bool = True
-    may_lack_offsets: bool = False
 
     @classmethod
     def of_plan(cls, group: PlannedGroup | PlannedFacts) -> Expected:
@@ -224,7 +222,7 @@ def _by_offsets(expected: Expected, reading: Reading) -> Decision | None:
         return value
     if fingerprint(value) != expected.fingerprint:
         return keep(Reason.MOVED, "its committed offsets changed since it was judged: somebody uses it")
-    if committed_partitions(value) == 0 and not expected.may_lack_offsets:
+    if committed_partitions(value) == 0:
         return keep(Reason.NO_OFFSETS, "no committed offset is visible; some may be hidden from this user")
     return None
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.chunks.work import GroupWork
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare, spare_new
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
@@ -50,15 +50,15 @@ async def delete_by_plan(
     *,
     approval: ApprovalTerms | None = None,
     floors: SiteFloors = NO_FLOORS,
-    policy: PolicyFile | Callable[[], PolicyFile | None] | None = None,
+    policy: Callable[[], PolicyFile | None] = lambda: None,
 ) -> DeletionResult:
     """Delete the groups of a plan that still are what the plan says.
 
     :param plan_digest: the plan's digest, as it was made or approved; another plan is refused.
     :param approval: when a person has to have approved it; the answer is read from the storage. Default: never.
     :param floors: what the site demands, whatever the plan says. Default: nothing.
-    :param policy: the plan's policy file as it is now, or what reads it when the lease is held. A plan by a file is
-        refused without it. Default: none.
+    :param policy: reads the plan's policy file as it is now, when the lease is held. A plan by a file is refused
+        without it. Default: there is none.
 
     Raises ``PlanError``, ``BackupError``, ``SnapshotError``, ``JournalError``, ``StorageError`` or
     ``IncompleteListingError`` before anything is deleted. Afterwards it never raises for a group: each has its outcome,
@@ -84,7 +84,7 @@ async def delete_by_plan(
         plan=plan,
         judged=True,
         approval=floors.approval(approval, plan),
-        policy=policy if callable(policy) else lambda: policy,
+        policy=policy,
     )
     async with request.lease() as lease:
         await run.delete(lease)
@@ -140,10 +140,10 @@ class DeletionRun(SealedRun):
 
     def work(
         self, listings: GroupListings, entries: Mapping[str, BackupEntry], excluded: Mapping[str, Decision]
-    ) -> GroupWork:
+    ) -> ChunkWork:
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds
-        return GroupWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
+        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""

@@ -15,7 +15,6 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
     DeletionReport,
     GroupOutcome,
     Outcome,
-    with_outcome,
 )
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.patterns import check_group_ids
@@ -96,12 +95,14 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
     if item.outcome is not Outcome.UNKNOWN:
         return item
     if item.group_id in gone:
-        return with_outcome(item, Outcome.DELETED, "confirmed", "deleted: it is gone, though its answer was lost")
+        reason = "deleted: it is gone, though its answer was lost"
+        return replace(item, outcome=Outcome.DELETED, code="confirmed", reason=reason)
     if item.group_id in verification.present:
         state = verification.present[item.group_id]
         if item.code == PARTLY_DELETED:
             return item  # it is there without its offsets: to call that "not deleted" would hide the loss
-        return with_outcome(item, Outcome.FAILED, "still_there", f"not deleted ({state}): {item.reason}")
+        reason = f"not deleted ({state}): {item.reason}"
+        return replace(item, outcome=Outcome.FAILED, code="still_there", reason=reason)
     return item
 
 

@@ -84,10 +84,11 @@ def checkpoint_folder(folder: StoragePath) -> StoragePath:
 
 def runs_listed(folder: StoragePath) -> set[int]:
     """Return the run numbers that a listing shows; there may be more."""
-    return _numbers(list_names(folder), _RUN_DIGITS)
+    return numbers_of(list_names(folder), _RUN_DIGITS)
 
 
-def _numbers(names: list[str], digits: int) -> set[int]:
+def numbers_of(names: list[str], digits: int) -> set[int]:
+    """Return the numbers of so many digits that JSON files are named by."""
     stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
 
@@ -137,7 +138,7 @@ class Chain:
         The listing only says how many there are at least: the next one is always asked for by its name. Raises
         ``JournalError`` when one is missing, damaged or does not follow the one before it; ``StorageError``.
         """
-        listed = max(_numbers(list_names(self.folder), _ENTRY_DIGITS), default=0)
+        listed = max(numbers_of(list_names(self.folder), _ENTRY_DIGITS), default=0)
         found: list[Entry] = []
         while True:
             path = self._next()

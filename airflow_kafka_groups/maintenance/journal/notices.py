@@ -21,7 +21,7 @@ from airflow_kafka_groups.contracts.ids import is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, read_entry
+from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, numbers_of, read_entry
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import Notice, is_of_this_idle_time
 from airflow_kafka_groups.maintenance.policy.rules import Rule
@@ -52,8 +52,7 @@ class NoticeBook:
         Raises ``JournalError`` when an entry is missing, damaged or does not follow the one before it, and
         ``StorageError``.
         """
-        stems = [name.removesuffix(".json") for name in list_names(self.folder) if name.endswith(".json")]
-        listed = max((int(stem) for stem in stems if len(stem) == _DIGITS and stem.isdecimal()), default=0)
+        listed = max(numbers_of(list_names(self.folder), _DIGITS), default=0)
         number, before = listed, None
         newest = self._entry(listed) if listed else None
         if listed and newest is None:

@@ -163,19 +163,6 @@ class KeepAliveRecords:
         return found
 
 
-def meant_to_stay(
-    layout: Layout, kafka_cluster_id: str | None = None, kinds: Collection[str] = KINDS
-) -> dict[str, KeptAlive]:
-    """Return the groups of every recorded keep-alive run and restore, see ``KeepAliveRecords``.
-
-    :param kafka_cluster_id: the id that the brokers report. Default: only this folder's runs.
-    :param kinds: the kinds of runs. Default: both.
-
-    Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
-    """
-    return KeepAliveRecords(layout, kafka_cluster_id, kinds).read()
-
-
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
     for group_id, kept in more.items():
         before = found.get(group_id, kept)

@@ -14,11 +14,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.paths import verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
 from airflow_kafka_groups.maintenance.policy.families import family_of
@@ -85,8 +84,7 @@ def metrics_of_snapshot(
 
 def _newest_judged(layout: Layout) -> str:
     folders = [layout.root / folder for folder in verdict_summary_folders()]
-    names = (name.removesuffix(".json") for folder in folders for name in list_names(folder) if name.endswith(".json"))
-    newest = max(filter(is_id, names), default=None)
+    newest = max((id_ for folder in folders for id_ in list_ids(folder)), default=None)
     if newest is None:
         raise SnapshotError(f"no snapshot is judged: there is no summary in {folders[0]}. Run judge_staleness first")
     return newest

@@ -12,7 +12,7 @@ run by run. Exceeding ``max_share`` also adds a warning, because most of a clust
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -53,7 +53,7 @@ _CLOCK_SLACK = timedelta(minutes=5)
 
 
 def make_plan(
-    verdicts: Verdicts | Iterable[Verdict],
+    verdicts: Verdicts,
     snapshot: SnapshotReader,
     policy: PlanPolicy,
     now: datetime,
@@ -79,18 +79,17 @@ def make_plan(
     """
     manifest = snapshot.manifest
     expires_at = require_usable(manifest, policy, now)
-    judged = verdicts if isinstance(verdicts, Verdicts) else Verdicts.of(verdicts)
-    if (group_id := judged.twice()) is not None:
+    if (group_id := verdicts.twice()) is not None:
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
-    _require_judged(manifest, policy, judged.judged_by)
+    _require_judged(manifest, policy, verdicts.judged_by)
     by_verdict: Counter[str] = Counter()
     candidates: list[_Candidate] = []
     kept: list[KeptGroup] = []
     strangers = 0
     patterns = policy.groups
     resets = {} if history is None else history.idle_resets()
-    ruled = RuledGroups(judged, snapshot, policy, owners)
-    for number, (verdict, group) in enumerate(_side_by_side(judged, snapshot.summaries())):
+    ruled = RuledGroups(verdicts, snapshot, policy, owners)
+    for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
         ruling = ruled.rulings[number]
         against = (
@@ -130,7 +129,7 @@ def make_plan(
                     reason=verdict.reason,
                 )
             )
-    unjudged = max(manifest.groups - (len(judged) - strangers), 0)
+    unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
     planned, over, warnings = capped(candidates, manifest.groups, policy)
     kept.extend(over)
     shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
@@ -144,7 +143,7 @@ def make_plan(
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
-    evidence = judged.judged_by.evidence
+    evidence = verdicts.judged_by.evidence
     return DeletionPlan(
         plan_id=new_id(now),
         cluster=manifest.cluster,
@@ -155,7 +154,7 @@ def make_plan(
         policy=policy,
         counts=counts,
         warnings=(*notes, *warnings),
-        groups=_planned(planned, judged, ruled),
+        groups=_planned(planned, verdicts, ruled),
         kept=[ruled.describe(group) for group in kept],
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
         evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},

@@ -11,7 +11,7 @@ from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
-from airflow_kafka_groups.maintenance.report.shown import printable, shortened
+from airflow_kafka_groups.maintenance.shown import printable, shortened
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100

@@ -8,7 +8,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.lease import RECENT, other_leases
 from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
-from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE, PlanPolicy
@@ -71,7 +71,7 @@ def plan_snapshot(
         history=history,
         notes=(*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
-        kept_alive=meant_to_stay(layout, cluster_id),
+        kept_alive=KeepAliveRecords(layout, cluster_id).read(),
         notices=read_notices(layout, cluster_id, bounded.rules),
     )
     return plan, save_plan(layout, plan)

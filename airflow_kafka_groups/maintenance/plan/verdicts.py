@@ -78,22 +78,6 @@ class Verdicts:
         self.table = table.sort_by("group_id")
         self.judged_by = judged_by or JudgedBy()
 
-    @classmethod
-    def of(cls, verdicts: Iterable[Verdict], judged_by: JudgedBy | None = None) -> Verdicts:
-        """Make the columns."""
-        import pyarrow as pa
-
-        rows = []
-        for verdict in verdicts:
-            row = {column.name: getattr(verdict, column.name, None) for column in VERDICT_COLUMNS}
-            for name, value in (verdict.forecast or {}).items():
-                row[name] = datetime.fromisoformat(value) if isinstance(value, str) else value
-            row["idle_seconds"] = verdict.idle_seconds
-            rows.append(row)
-        schema = arrow_schema(VERDICT_COLUMNS)
-        schema = pa.schema([field.with_nullable(True) for field in schema])
-        return cls(pa.Table.from_pylist(rows, schema=schema), judged_by)
-
     def __len__(self) -> int:
         return len(self.table)
 

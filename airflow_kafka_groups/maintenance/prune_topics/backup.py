@@ -11,20 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup.file import Backup, find_backup, open_backup
+from airflow_kafka_groups.maintenance.backup.file import find_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.backup.planned import (
-    add_topics,
-    entry_of,
-    require_backup_of,
-    to_parquet,
-    write_and_verify,
-)
+from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of, require_backup_of
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.maintenance.prune_topics.recheck import offsets_of_topic
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicOffsets
 
@@ -55,39 +49,23 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     by_group: dict[str, list[PlannedTopic]] = defaultdict(list)
     for item in plan.groups:
         by_group[item.group_id].append(item)
-    started_at, table = now(), GroupTable()
-    entries: dict[str, BackupEntry] = {}
-    left_out: dict[str, str] = {}
+    draft = BackupDraft(now())
     async for result in read_offsets(admin, sorted(by_group), require_stable=True):
         items, parts = by_group[result.group_id], list[TopicOffsets]()
         for item in items:
             if result.value is None:
-                left_out[item.name] = f"could not be read: {result.error}"
+                draft.left_out[item.name] = f"could not be read: {result.error}"
                 continue
             of_topic = offsets_of_topic(result.value, item.topic)
             if fingerprint(of_topic) != item.fingerprint:
-                left_out[item.name] = "its offsets moved since the plan was made"
+                draft.left_out[item.name] = "its offsets moved since the plan was made"
             else:
                 parts += of_topic.topics
         if parts:
             facts, offsets = _facts(items[0]), GroupOffsets(result.group_id, tuple(parts))
-            table.add(facts, now(), offsets)
-            entries[result.group_id] = entry_of(facts, offsets)
-    topic_ids = await add_topics(admin, table)
-    backup = Backup(
-        plan_id=plan.plan_id,
-        plan_digest=plan.digest,
-        cluster=plan.cluster,
-        kafka_cluster_id=plan.kafka_cluster_id,
-        created_at=started_at,
-        rows=len(table),
-        entries=entries,
-        not_backed_up=left_out,
-        topic_ids=topic_ids,
-        partial=True,
-    )
-    data = await asyncio.to_thread(to_parquet, table, backup)
-    require_backup_of(await asyncio.to_thread(write_and_verify, layout, backup, data), plan)
+            draft.add(facts, entry_of(facts, offsets), now(), offsets)
+    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, partial=True)
+    require_backup_of(stored, plan)
 
 
 def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
@@ -121,6 +99,4 @@ def _facts(item: PlannedTopic) -> GroupFacts:
         group_type=item.group_type,
         protocol_type=item.protocol_type,
         state=GroupState.STABLE.value,
-        members=None,
-        coordinator=None,
     )

@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import PlanError, SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.keep_alive.records import meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.make_plan import require_usable
 from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE, PlanPolicy
@@ -81,7 +81,7 @@ def plan_topics(
         objections=Objections(
             patterns=bounded.groups,
             resets=Resets(read_history(layout, cluster_id)),
-            kept_alive=meant_to_stay(layout, cluster_id),
+            kept_alive=KeepAliveRecords(layout, cluster_id).read(),
             now=at,
         ),
     )

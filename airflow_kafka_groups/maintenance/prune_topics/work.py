@@ -17,7 +17,6 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
     Outcome,
     kept,
     of_deletion,
-    would_delete,
 )
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
@@ -47,6 +46,7 @@ class TopicWork(ChunkWork):
     :param how: the other arguments of ``ChunkReader``.
     """
 
+    safe = SAFE
     _admin: PruneAdmin
 
     def __init__(self, admin: PruneAdmin, topics: Mapping[str, PlannedTopic], *how: Any) -> None:
@@ -95,10 +95,6 @@ class TopicWork(ChunkWork):
                 return of_deletion(name, next(iter(errors.values())))
         reason = f"some of its offsets may be deleted: {error}"
         return GroupOutcome(group_id=name, outcome=Outcome.UNKNOWN, code=PARTLY_DELETED, reason=reason)
-
-    def would_delete(self, name: str, *, backed_up: bool) -> GroupOutcome:
-        """Return the outcome of a topic that only the dry run kept."""
-        return would_delete(name, SAFE, backed_up=backed_up)
 
 
 async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], names: Iterable[str]) -> Verification:

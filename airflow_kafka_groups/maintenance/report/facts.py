@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeptAlive, last_kept, meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
@@ -96,7 +96,7 @@ def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
 
 
 def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
-    meant: Mapping[str, KeptAlive] = meant_to_stay(layout, plan.kafka_cluster_id, (WHAT,))
+    meant: Mapping[str, KeptAlive] = KeepAliveRecords(layout, plan.kafka_cluster_id, (WHAT,)).read()
     if not meant:
         return NO_KEEP_ALIVE
     oldest = min(each.at for each in meant.values())

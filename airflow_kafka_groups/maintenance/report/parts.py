@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
 
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.shown import shortened
 
 SHOWN = 200
 """The maximum number of table rows; the others are counted and are in the files."""

@@ -57,9 +57,8 @@ def owners_section(plan: DeletionPlan) -> str:
     owners = sorted({*planned, *kept} - {None}, key=lambda owner: (-planned[owner], owner))
     if not owners:
         return ""
-    contacts = plan.policy.contacts
     rows = [
-        [group_name(owner), f"{planned[owner]:,}", f"{kept[owner]:,}", text(contacts.get(owner, contacts.get("", "-")))]
+        [group_name(owner), f"{planned[owner]:,}", f"{kept[owner]:,}", text(plan.policy.contact_of(owner) or "-")]
         for owner in owners[:SHOWN]
     ]
     note = f"{planned[None]:,} planned groups have no known owner" if planned[None] else ""

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
 from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.report.groups import restore_line
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
@@ -54,8 +54,7 @@ def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruni
 
 
 def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
-    names = [name.removesuffix(".json") for name in list_names(layout.root / PRUNE_PLANS)]
-    ids = sorted((name for name in names if is_id(name) and time_of(name) >= since), reverse=True)
+    ids = [id_ for id_ in reversed(list_ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
     for plan_id in ids[:_MOST_PLANS]:
         plan = load_prune_plan(layout, plan_id)
         if plan.kafka_cluster_id != kafka_cluster_id:

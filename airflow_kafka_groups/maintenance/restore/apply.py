@@ -19,7 +19,7 @@ from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
@@ -88,11 +88,6 @@ async def apply_changes(
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
     return results
-
-
-async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
-    """Read the committed offsets of groups, each with exactly one result."""
-    return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}
 
 
 async def _apply_chunk(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -63,13 +63,7 @@ class ChangeResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        return {
-            "group_id": self.group_id,
-            "outcome": self.outcome.value,
-            "reason": self.reason,
-            "partitions": self.partitions,
-            "skipped": dict(self.skipped),
-        }
+        return {**asdict(self), "outcome": self.outcome.value}
 
 
 def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:

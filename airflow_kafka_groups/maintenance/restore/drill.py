@@ -15,8 +15,8 @@ from airflow_kafka_groups.exceptions import BackupError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes, committed_of
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group

@@ -9,15 +9,15 @@ at the time of the backup), or if the offset is outside the log, where it would 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import le
 from typing import cast
 
+from airflow_kafka_groups.admin.lag import partitions_of
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.apply import committed_of
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -48,7 +48,7 @@ async def propose_restore(
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
-    logs = await current_logs(admin, backup, _partitions(groups[group_id].offsets for group_id in wanted))
+    logs = await current_logs(admin, backup, partitions_of(groups[group_id].offsets for group_id in wanted))
     changes = []
     for group_id in wanted:
         read = now[group_id]
@@ -58,15 +58,6 @@ async def propose_restore(
             before = commits_in(read.value)
             changes.append(propose_group(groups[group_id], before, logs, overwrite, partial=backup.partial))
     return changes
-
-
-def _partitions(offsets: Iterable[GroupOffsets]) -> list[TopicPartition]:
-    """Return every partition of these groups once."""
-    found: dict[str, set[int]] = {}
-    for group in offsets:
-        for topic in group.topics:
-            found.setdefault(topic.topic, set()).update(topic.partitions)
-    return [TopicPartition(topic, partition) for topic in sorted(found) for partition in sorted(found[topic])]
 
 
 def propose_group(

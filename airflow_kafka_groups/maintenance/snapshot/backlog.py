@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_j
 from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
 
 JOB = "process_group_backlog"
-_COLUMNS = ["group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
+_COLUMNS = ["topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,18 +56,22 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
     Raises ``SnapshotError`` if the snapshot shows the group otherwise.
     """
     snapshot = SnapshotReader(layout, snapshot_id)
-    group = next(snapshot.groups([group_id]), None)
-    if group is None:
+    blocks = [*snapshot.blocks([group_id], ["state", "members", "observed_at", "error", *_COLUMNS])]
+    if len(blocks) > 1:
+        raise SnapshotError(f"snapshot {snapshot_id} has group {group_id!r} in two files: take a new one")
+    found = [row for block in blocks for row in block.rows.to_pylist()]
+    if not found:
         raise ConfigurationError("group_id", group_id, f"is not in snapshot {snapshot_id}")
-    if group.errors:
-        raise SnapshotError(f"group {group_id!r} could not be read: {group.errors[0]}. Take a new snapshot")
-    if group.state != GroupState.EMPTY.value or group.members:
+    if errors := [row["error"] for row in found if row["error"] is not None]:
+        raise SnapshotError(f"group {group_id!r} could not be read: {errors[0]}. Take a new snapshot")
+    group = found[0]
+    if group["state"] != GroupState.EMPTY.value or group["members"]:
         raise SnapshotError(
-            f"group {group_id!r} was {group.state}, with {group.members} member(s): stop its consumers, then take a "
-            "new snapshot"
+            f"group {group_id!r} was {group['state']}, with {group['members']} member(s): stop its consumers, then "
+            "take a new snapshot"
         )
-    rows = snapshot.committed_rows(group_id, _COLUMNS)
-    if len(rows) != len(group.offsets) or not rows:
+    rows = [row for row in found if row["committed_offset"] is not None]
+    if not rows:
         raise SnapshotError(f"group {group_id!r} has no committed offsets in snapshot {snapshot_id}")
     backlog_id = new_id(now)
     folder = layout.root / BACKLOGS
@@ -78,8 +82,8 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
         "kafka_cluster_id": snapshot.manifest.kafka_cluster_id,
         "snapshot_id": snapshot_id,
         "group_id": group_id,
-        "observed_at": group.observed_at.isoformat(),
-        "partitions": [{name: row[name] for name in _COLUMNS[1:]} for row in rows],
+        "observed_at": group["observed_at"].isoformat(),
+        "partitions": [{name: row[name] for name in _COLUMNS} for row in rows],
     }
     known = all(row["log_end"] is not None for row in rows)
     return FetchedBacklog(

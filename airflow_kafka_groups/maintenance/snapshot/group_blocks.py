@@ -65,11 +65,6 @@ class GroupBlock:
         numbers = column(range(len(self.ends)), pa.int32())
         return column(values, pa.string()).take(repeat(numbers, column(self.ends, pa.int32())))
 
-    def groups(self) -> Iterator[tuple[str, Any]]:
-        """Yield each group's id and rows."""
-        for group_id, (start, end) in zip(self.group_ids, pairwise([0, *self.ends]), strict=True):
-            yield group_id, self.rows.slice(start, end - start)
-
 
 def whole_groups(batches: Iterable[Any]) -> Iterator[GroupBlock]:
     """Cut record batches into blocks of whole groups. Nothing is sorted: a group is what is adjacent."""

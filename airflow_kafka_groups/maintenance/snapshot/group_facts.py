@@ -66,8 +66,6 @@ def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
             group_type=GroupType.UNKNOWN.value,
             protocol_type="",
             state=GroupState.UNKNOWN.value,
-            members=None,
-            coordinator=None,
         )
     return GroupFacts(
         group_id=group_id,

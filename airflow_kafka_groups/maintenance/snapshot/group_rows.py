@@ -147,12 +147,4 @@ def _committed(topic: TopicOffsets) -> TopicOffsets:
     """Leave out partitions that have no commit, which brokers name only when they are asked for them."""
     if topic.committed == len(topic):
         return topic
-    kept = [row for row in topic.rows() if row[1] >= 0]
-    metadata = tuple([row[3] for row in kept])
-    return TopicOffsets(
-        topic.topic,
-        array("i", [row[0] for row in kept]),
-        array("q", [row[1] for row in kept]),
-        array("i", [row[2] for row in kept]),
-        metadata if any(metadata) else None,
-    )
+    return TopicOffsets.of_rows(topic.topic, [row for row in topic.rows() if row[1] >= 0])

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from array import array
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
-from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
@@ -22,25 +19,8 @@ from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
-from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
-_COLUMNS = [column.name for column in SNAPSHOT_COLUMNS if column.name not in ("log_start", "log_end")]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SnapshotGroup:
-    """A group in a snapshot. ``errors`` is empty if it could be read completely."""
-
-    group_id: str
-    group_type: str
-    protocol_type: str
-    state: str
-    members: int | None
-    coordinator: int | None
-    observed_at: datetime
-    offsets: GroupOffsets
-    errors: tuple[str, ...]
 
 
 class GroupSummary(NamedTuple):
@@ -141,17 +121,6 @@ class SnapshotReader:
             if found != rows:
                 raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
-    def groups(self, group_ids: Collection[str] | None = None) -> Iterator[SnapshotGroup]:
-        """Yield each group, or each of the given ones, once with all its offsets, sorted by id.
-
-        Raises ``SnapshotError`` for rows that this package does not write.
-        """
-        wanted = None if group_ids is None else set(group_ids)
-        for name, _ in self.manifest.files:
-            for block in self._blocks(name, wanted, _COLUMNS):
-                for group_id, rows in block.groups():
-                    yield self._group(group_id, rows.to_pylist())
-
     def summaries(self) -> Iterator[GroupSummary]:
         """Yield each group once, sorted by id, decoded a column at a time.
 
@@ -194,11 +163,6 @@ class SnapshotReader:
                 for group_id, topic in zip(pairs["group_id"].to_pylist(), pairs["topic"].to_pylist(), strict=True):
                     found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
-
-    def committed_rows(self, group_id: str, columns: list[str]) -> list[dict[str, Any]]:
-        """Return the rows of a group's committed offsets, with these columns, ``group_id`` among them."""
-        batches = (batch for name, _ in self.manifest.files for batch in self._batches(name, {group_id}, columns))
-        return [row for batch in batches for row in batch.to_pylist() if row["committed_offset"] is not None]
 
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:
@@ -250,38 +214,3 @@ class SnapshotReader:
             times = utc_times(block.first("observed_at"))
             facts = [block.first(fact).to_pylist() for fact in _FACTS]
             yield from map(GroupSummary, block.group_ids, *facts, times, errors, partitions, digests)
-
-    def _group(self, group_id: str, rows: list[dict[str, Any]]) -> SnapshotGroup:
-        first = rows[0]
-        return SnapshotGroup(
-            group_id=group_id,
-            group_type=first["group_type"],
-            protocol_type=first["protocol_type"],
-            state=first["state"],
-            members=first["members"],
-            coordinator=first["coordinator"],
-            observed_at=first["observed_at"],
-            offsets=read_offset_rows(group_id, rows),
-            errors=tuple(row["error"] for row in rows if row["error"] is not None),
-        )
-
-
-def read_offset_rows(group_id: str, rows: list[dict[str, Any]]) -> GroupOffsets:
-    """Build a group's offsets from rows of a snapshot or a backup. Rows without an offset are ignored."""
-    by_topic: dict[str, list[dict[str, Any]]] = {}
-    for row in rows:
-        if row["committed_offset"] is not None:
-            by_topic.setdefault(row["topic"], []).append(row)
-    topics = []
-    for topic, of_topic in by_topic.items():
-        metadata = tuple(row["metadata"] or "" for row in of_topic)
-        topics.append(
-            TopicOffsets(
-                topic,
-                array("i", [row["partition"] for row in of_topic]),
-                array("q", [row["committed_offset"] for row in of_topic]),
-                array("i", [-1 if row["leader_epoch"] is None else row["leader_epoch"] for row in of_topic]),
-                metadata if any(metadata) else None,
-            )
-        )
-    return GroupOffsets(group_id, tuple(topics))

@@ -20,14 +20,14 @@ _ROWS_AT_ONCE = 131_072
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupFacts:
-    """What is known of a group besides its offsets."""
+    """What is known of a group besides its offsets. Default of the numbers: not known."""
 
     group_id: str
     group_type: str
     protocol_type: str
     state: str
-    members: int | None
-    coordinator: int | None
+    members: int | None = None
+    coordinator: int | None = None
 
 
 class GroupTable:

@@ -1,6 +1,7 @@
 """The base classes of all operators: the connection, its hook and the storage.
 
-An operator's docstring describes all of its arguments, so those of base classes do not; a test compares.
+A class describes the arguments that it adds, and those of its bases whose meaning it changes. The reference puts them
+together, and a test compares.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ FIRST_FAILURES = 20
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
-    """The base class of operators that access a cluster."""
+    """The base class of operators that access a cluster.
+
+    :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
+    """
 
     ui_color = "#d4e6f0"
 
@@ -46,7 +50,11 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
 
 
 class StoredOperator(KafkaGroupsOperator):
-    """The base class of operators that store files."""
+    """The base class of operators that store files.
+
+    :param storage_path: folder above all clusters: an absolute path or a URL (templated).
+    :param cluster: name of the cluster's folder. Default: the connection's id (templated).
+    """
 
     storage_path = Argument(read_storage_path)
     cluster = Argument(optional(read_text))
@@ -78,7 +86,10 @@ class StoredOperator(KafkaGroupsOperator):
 
 
 class DryRunOperator(StoredOperator):
-    """The base class of operators that can show what they would change, without changing it."""
+    """The base class of operators that can show what they would change, without changing it.
+
+    :param dry_run: only report what would be changed. Default false (templated).
+    """
 
     # Hides BaseOperator.dry_run(), which Airflow 3 calls nowhere; the word is the one people look for.
     dry_run = Argument(read_flag)  # type: ignore[assignment]

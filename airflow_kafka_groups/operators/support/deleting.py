@@ -9,11 +9,17 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import LeaseLostError, LeaseNotAcquiredError, QuietTimeError
+from airflow_kafka_groups.exceptions import (
+    GroupsFailedError,
+    KafkaGroupsError,
+    LeaseLostError,
+    LeaseNotAcquiredError,
+    QuietTimeError,
+)
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
-from airflow_kafka_groups.operators.support.base import DryRunOperator
+from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -36,7 +42,22 @@ _MAX_WAIT_SECONDS = 86_400.0
 
 
 class DeletingOperator(DryRunOperator):
-    """The base class of operators that delete under the lease, and record it in the journal."""
+    """The base class of operators that delete under the lease, and record it in the journal.
+
+    :param approval_rule: of a plan: ``"always"``: a human has to have approved it; ``"above_cap"``: when it has more
+        than ``approve_above`` groups, or topics; ``"never"`` (default) (templated).
+    :param approve_above: the most groups, or topics, that ``"above_cap"`` lets pass. Default 100 (templated).
+    :param lease: delete only while this run holds the cluster's lease, which one run has at a time, of groups or of
+        topics. A dry run needs none. Default true (templated).
+    :param lease_wait_seconds: how long a lease that another run holds is waited for. Default 60 (templated).
+    :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
+        (templated).
+    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
+        or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
+        ``"kafka_groups_stop"`` (templated).
+    :param wait_for_quiet_end: with a plan: wait for the end of the policy's quiet hours or holiday, without a worker,
+        if the plan lasts that long. Default false: skip the task (templated).
+    """
 
     ui_color = "#f0d4d4"
 
@@ -117,11 +138,16 @@ class DeletingOperator(DryRunOperator):
         """Delete with one client, and return the summary of the record."""
         raise NotImplementedError
 
-    def log_result(self, result: DeletionResult, what: str) -> None:
-        """Log the counts and warnings of a run. Raises ``LeaseLostError`` if its lease was lost on the way.
+    def conclude(self, result: DeletionResult, what: str, *, fail_if_kept: bool = False) -> dict[str, Any]:
+        """Log a run, and return the summary of its record with the first of what was kept.
 
         :param what: what it was, for people.
+        :param fail_if_kept: whether what was kept is a failure. Default false.
+
+        Raises ``LeaseLostError`` if the lease was lost on the way, and ``GroupsFailedError``.
         """
+        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+
         report, record = result.report, str(result.record)
         counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
         self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else what, counts, record)
@@ -129,6 +155,17 @@ class DeletingOperator(DryRunOperator):
             self.log.warning("%s", warning)
         if report.lease is not None and report.lease.lost is not None:
             raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
+        reasons = {item.group_id: item.reason for item in report.outcomes}
+        kept = report.ids(Outcome.KEPT)
+        failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN), *(kept if fail_if_kept else ())]
+        if failed:
+            raise GroupsFailedError({name: KafkaGroupsError(reasons[name]) for name in failed}, len(report.outcomes))
+        return {
+            **report.summary(),
+            "audit_path": record,
+            "kept": first_failures({name: reasons[name] for name in kept}),
+            "verification": _verification_counts(result),
+        }
 
     def _request(self, context: Context) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
@@ -152,7 +189,7 @@ class DeletingOperator(DryRunOperator):
         )
 
 
-def verification_counts(result: DeletionResult) -> dict[str, int] | None:
+def _verification_counts(result: DeletionResult) -> dict[str, int] | None:
     """Return what was found afterwards, in numbers; ``None`` if nobody looked."""
     found = result.verification
     return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}

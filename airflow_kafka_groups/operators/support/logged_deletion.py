@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
-from airflow_kafka_groups.maintenance.report.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 
 if TYPE_CHECKING:

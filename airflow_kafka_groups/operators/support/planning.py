@@ -29,7 +29,16 @@ if TYPE_CHECKING:
 
 
 class PlanningOperator(StoredOperator):
-    """The base class of operators that write a plan."""
+    """The base class of operators that write a plan. Each says what its evidence and its policy file are.
+
+    :param include: patterns of the groups to consider. Default: all (templated).
+    :param exclude: patterns of the groups to keep. Default: none (templated).
+    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
+    :param max_groups: maximum number of groups in a plan. Default 500 (templated).
+    :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
+    :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
+        Default: a day (templated).
+    """
 
     snapshot_id = Argument(optional(read_text))
     include = Argument(read_patterns)

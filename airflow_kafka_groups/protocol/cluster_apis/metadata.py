@@ -8,21 +8,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kio.serial.readers import (
+    read_boolean,
+    read_compact_string,
+    read_compact_string_nullable,
+    read_error_code,
+    read_int32,
+    read_timedelta_i32,
+)
+
 from airflow_kafka_groups.models import Broker
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, MetadataAnswer, TopicAnswer
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.protocol.hot_codecs import metadata as hot_codec
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, string, uvarint
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS
 
-LAST_VERSION_WITH_CLUSTER_OPERATIONS = hot_codec.LAST_VERSION_WITH_CLUSTER_OPERATIONS
+LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
 """From v11 on, DescribeCluster has them; brokers go on supporting v10."""
+
+_FIRST_VERSION_WITH_TOPIC_IDS = 10
+_FIRST_VERSION_WITH_NULL_NAMES = 12
+_ID_SIZE = 16
+_NO_ID = b"\x00" * _ID_SIZE
 
 
 def build(topics: Sequence[str], version: int, *, include_authorized_operations: bool = False) -> Message:
     """Build a request about some topics (or none); it creates no topic from v4 on."""
     if METADATA.is_flexible(version):
-        return hot_codec.encode(topics, version, include_authorized_operations=include_authorized_operations)
+        before = _NO_ID if version >= _FIRST_VERSION_WITH_TOPIC_IDS else b""
+        asked = boolean(include_authorized_operations)
+        names = b"".join(before + string(topic) + NO_TAGS for topic in topics)
+        of_cluster = asked if version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS else b""
+        return uvarint(len(topics) + 1) + names + boolean(False) + of_cluster + asked + NO_TAGS
     schema = request_schema(METADATA, version)
     return fitting(
         schema.MetadataRequest,
@@ -53,3 +72,55 @@ def from_kio(response: Message) -> MetadataAnswer:
         ],
         getattr(response, "cluster_authorized_operations", UNKNOWN_OPERATIONS),
     )
+
+
+def decode(frame: bytes, version: int) -> MetadataAnswer:
+    """Decode a response frame of v9 to v12: every client's first answer."""
+    reader = CompactReader(frame)
+    throttle = reader.read(read_timedelta_i32)
+    brokers = tuple([_read_broker(reader) for _ in range(reader.array_length())])
+    cluster_id = reader.read(read_compact_string_nullable)
+    reader.read(read_int32)  # the controller
+    topics = [_read_topic(reader, version) for _ in range(reader.array_length())]
+    has_operations = version <= LAST_VERSION_WITH_CLUSTER_OPERATIONS
+    allowed = reader.read(read_int32) if has_operations else UNKNOWN_OPERATIONS
+    reader.skip_tags()
+    reader.end()
+    return MetadataAnswer.of(throttle, cluster_id, brokers, topics, allowed)
+
+
+def _read_broker(reader: CompactReader) -> Broker:
+    read = reader.read
+    broker = Broker(
+        broker_id=read(read_int32),
+        host=read(read_compact_string),
+        port=read(read_int32),
+        rack=read(read_compact_string_nullable),
+    )
+    reader.skip_tags()
+    return broker
+
+
+def _read_topic(reader: CompactReader, version: int) -> TopicAnswer:
+    read = reader.read
+    error = read(read_error_code)
+    has_null_names = version >= _FIRST_VERSION_WITH_NULL_NAMES
+    name = (read(read_compact_string_nullable) or "") if has_null_names else read(read_compact_string)
+    if version >= _FIRST_VERSION_WITH_TOPIC_IDS:
+        reader.skip(_ID_SIZE)
+    read(read_boolean)  # whether it is internal
+    leaders = [_read_leader(reader) for _ in range(reader.array_length())]
+    topic = TopicAnswer(error, name, read(read_int32), leaders)
+    reader.skip_tags()
+    return topic
+
+
+def _read_leader(reader: CompactReader) -> tuple[int, int]:
+    read = reader.read
+    read(read_error_code)
+    leader = read(read_int32), read(read_int32)
+    read(read_int32)  # the leader's epoch
+    for _ in ("replicas", "in sync", "offline"):
+        reader.skip(4 * reader.array_length())
+    reader.skip_tags()
+    return leader

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kio.serial.readers import read_compact_string, read_error_code, read_timedelta_i32
+
 from airflow_kafka_groups.models import GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
-from airflow_kafka_groups.protocol.hot_codecs.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
+
+FIRST_STATES_VERSION = 4
+FIRST_TYPES_VERSION = 5
 
 
 def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int) -> Message:
@@ -38,4 +43,25 @@ def from_kio(response: Message) -> ListGroupsAnswer:
             )
             for group in response.groups
         ],
+    )
+
+
+def decode(frame: bytes, version: int) -> ListGroupsAnswer:
+    """Decode a response frame of v3 to v5."""
+    reader = CompactReader(frame)
+    read = reader.read
+
+    def read_tail() -> tuple[str, GroupState, GroupType]:
+        protocol_type = read(read_compact_string)
+        state = GroupState.parse(read(read_compact_string) if version >= FIRST_STATES_VERSION else None)
+        kind = GroupType.parse(read(read_compact_string) if version >= FIRST_TYPES_VERSION else None)
+        reader.skip_tags()
+        return protocol_type, state, kind
+
+    throttle, error = read(read_timedelta_i32), read(read_error_code)
+    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
+    reader.skip_tags()
+    reader.end()
+    return ListGroupsAnswer(
+        throttle, error, [ListedGroup(group_id, *tail) for group_ids, tail in rows for group_id in group_ids]
     )

@@ -6,7 +6,6 @@ v8 many groups (KIP-709) · v9 KIP-848 member ids · v10 topic ids (not used: se
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -83,15 +82,12 @@ def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> Topic
         for part in topic.partitions
         if part.error_code is not ErrorCode.none
     }
-    readable = [part for part in topic.partitions if part.error_code is ErrorCode.none]
-    metadata = tuple([part.metadata or "" for part in readable])
-    return TopicOffsets(
-        topic.name,
-        array("i", [part.partition_index for part in readable]),
-        array("q", [part.committed_offset for part in readable]),
-        array("i", [getattr(part, "committed_leader_epoch", -1) for part in readable]),
-        metadata if any(metadata) else None,
-    )
+    rows = [
+        (part.partition_index, part.committed_offset, getattr(part, "committed_leader_epoch", -1), part.metadata or "")
+        for part in topic.partitions
+        if part.error_code is ErrorCode.none
+    ]
+    return TopicOffsets.of_rows(topic.name, rows)
 
 
 def named(answer: OffsetFetchAnswer, group_ids: Sequence[str], version: int) -> OffsetFetchAnswer:

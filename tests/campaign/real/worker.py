@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from typing import Any
+from unittest.mock import patch
 
 from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.admin.results import GroupResults
@@ -44,12 +45,14 @@ from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors, utc_now
 from airflow_kafka_groups.membership import MaintenanceLease
 from airflow_kafka_groups.models import GroupDescription, TopicPartition
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
+from tests.fakes.snapshot_groups import groups_in
+from tests.fakes.verdicts import verdicts_of
 from tests.lab.object_store import attach_s3
 
 MIN_IDLE = 2.0
@@ -159,15 +162,14 @@ def work(job: Job) -> None:
     tracer = Tracer(job)
     if job.storage.startswith("s3:"):
         attach_s3(skip_instance_cache=True)
-    translated = durable_files._translated
 
     @contextmanager
     def counted(what: str, path: Any) -> Iterator[None]:
         tracer.at(what)
-        with translated(what, path):
+        with storage_errors(what, path):
             yield
 
-    durable_files._translated = counted
+    patch.object(durable_files, "storage_errors", counted).start()  # until the process ends
     try:
         with without(job.without) if job.without is not None else nullcontext():
             asyncio.run(_act(job, tracer))
@@ -206,7 +208,7 @@ async def _plan(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
     history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
     found = verdicts(seen, newest, 0, min_idle=MIN_IDLE)
     reader = SnapshotReader(layout, newest.manifest.snapshot_id)
-    plan = make_plan(found, reader, policy, utc_now(), history)
+    plan = make_plan(verdicts_of(found), reader, policy, utc_now(), history)
     if not plan.groups:
         return
     # Noted first: a plan may be saved by a worker that is killed before it could say so.
@@ -216,7 +218,7 @@ async def _plan(job: Job, admin: TracingAdmin, tracer: Tracer) -> None:
 
 
 def _of_reader(reader: SnapshotReader, last_commits: Mapping[str, float]) -> ModelSnapshot:
-    rows = {row.group_id: row for row in reader.groups()}
+    rows = {row.group_id: row for row in groups_in(reader)}
     return ModelSnapshot(reader.manifest, rows, reader.manifest.observed_at.timestamp(), dict(last_commits))
 
 

@@ -9,7 +9,6 @@ from airflow_kafka_groups.cluster.routing import (
     OffsetsTopic,
     java_hash,
     java_hashes,
-    offsets_partition,
     offsets_partitions,
 )
 
@@ -25,7 +24,7 @@ def test_hashes_are_javas() -> None:
 
 def test_the_smallest_integer_goes_to_partition_zero() -> None:
     assert java_hash("polygenelubricants") == -(2**31)
-    assert offsets_partition("polygenelubricants", 50) == 0
+    assert offsets_partitions(["polygenelubricants"], 50)[0] == 0
 
 
 @given(st.text(max_size=40))
@@ -48,13 +47,13 @@ def test_more_than_fit_side_by_side_keep_their_order() -> None:
     texts[17_000] = "ünïcode"
     assert java_hashes(texts) == [java_hash(text) for text in texts]
     partitions = offsets_partitions(texts, 50)
-    assert partitions == [offsets_partition(text, 50) for text in texts]
+    assert partitions == [offsets_partitions([text], 50)[0] for text in texts]
     assert partitions[9_000] == 0
 
 
 @given(st.text(max_size=40), st.integers(1, 200))
 def test_every_group_has_a_partition(group_id: str, partitions: int) -> None:
-    assert 0 <= offsets_partition(group_id, partitions) < partitions
+    assert 0 <= offsets_partitions([group_id], partitions)[0] < partitions
 
 
 def test_a_group_whose_partition_has_no_leader_is_left_to_be_asked_for() -> None:

@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_properties
+from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
@@ -133,8 +133,8 @@ def test_what_the_connection_forbids_goes_along() -> None:
 
 
 def test_the_file_is_its_owners_alone_and_never_an_existing_one(tmp_path: Path) -> None:
-    path = write_properties({"b": " x\\y\nz\t", "a": "1"}, tmp_path / "kafka.properties")
+    path = write_secret_file(render_properties({"b": " x\\y\nz\t", "a": "1"}), tmp_path / "kafka.properties")
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert path.read_text() == render_properties({"a": "1", "b": " x\\y\nz\t"}) == "a=1\nb=\\ x\\\\y\\nz\\t\n"
     with pytest.raises(FileExistsError):
-        write_properties({}, path)
+        write_secret_file(render_properties({}), path)

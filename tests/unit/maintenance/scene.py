@@ -25,6 +25,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
+from tests.fakes.snapshot_groups import groups_in
+from tests.fakes.verdicts import verdicts_of
 
 LATER = NOW + timedelta(minutes=10)
 POLICY = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)
@@ -42,7 +44,7 @@ async def snapshot(admin: FakeAdmin, layout: Layout) -> SnapshotReader:
 def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
     """Call every Empty group with offsets stale, and every other one live: the fence has to do without Spark's care."""
     verdicts = []
-    for number, group in enumerate(reader.groups()):
+    for number, group in enumerate(groups_in(reader)):
         stale = group.state == GroupState.EMPTY.value and bool(group.offsets)
         values: dict[str, object] = {
             "group_id": group.group_id,
@@ -65,7 +67,7 @@ def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
 
 async def planned(admin: FakeAdmin, layout: Layout, policy: PlanPolicy = POLICY, now: datetime = LATER) -> DeletionPlan:
     reader = await snapshot(admin, layout)
-    plan = make_plan(judge(reader), reader, policy, now)
+    plan = make_plan(verdicts_of(judge(reader)), reader, policy, now)
     save_plan(layout, plan)
     return plan
 
@@ -89,10 +91,11 @@ def request(dry_run: bool = False, **changes: Any) -> DeletionRequest:
 
 
 async def delete_plan(admin: FakeAdmin, layout: Layout, plan: DeletionPlan, **how: Any) -> DeletionResult:
-    """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``."""
-    terms = {name: how.pop(name) for name in ("approval", "floors", "policy") if name in how}
+    """Delete the groups of a plan; ``how`` are arguments of ``request`` and of ``delete_by_plan``, and the policy."""
+    terms = {name: how.pop(name) for name in ("approval", "floors") if name in how}
+    policy = how.pop("policy", None)
     digest = how.pop("digest", plan.digest)
-    return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), **terms)
+    return await delete_by_plan(admin, layout, plan.plan_id, digest, request(**how), policy=lambda: policy, **terms)
 
 
 async def delete_names(admin: FakeAdmin, layout: Layout, names: Iterable[str], **how: Any) -> DeletionResult:

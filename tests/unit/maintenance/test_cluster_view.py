@@ -34,6 +34,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, judge, layout_in
 
 pytestmark = pytest.mark.safety
@@ -179,7 +180,7 @@ async def planned(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
     view = partial(read_view_for_snapshot, admin)
     taken = await take_snapshot(admin, layout, view=view, now=Ticking())
     reader = SnapshotReader(layout, taken.snapshot_id)
-    plan = make_plan(judge(reader), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     save_plan(layout, plan)
     return plan
 
@@ -241,7 +242,7 @@ async def test_a_plan_without_a_view_is_carried_out_as_before(tmp_path: Path) ->
     admin, layout = cluster(), layout_in(tmp_path)
     taken = await take_snapshot(admin, layout, now=Ticking())
     reader = SnapshotReader(layout, taken.snapshot_id)
-    plan = make_plan(judge(reader), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     save_plan(layout, plan)
     assert plan.view is None
     assert "view" not in plan.to_json()

@@ -20,6 +20,7 @@ from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
+from tests.fakes.snapshot_groups import groups_in
 from tests.unit.made_once import made_once
 
 CLUSTER = "prod"
@@ -77,7 +78,7 @@ def judge(
     """Write a verdict for every group: stale for these, live for the others; ``new`` are those never seen before."""
     layout = Layout(storage, cluster)
     rows = []
-    for group in SnapshotReader(layout, snapshot_id).groups():
+    for group in groups_in(SnapshotReader(layout, snapshot_id)):
         idle_since = group.observed_at - timedelta(days=DAYS)
         rows.append(
             {

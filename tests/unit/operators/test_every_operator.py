@@ -13,6 +13,7 @@ from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator
 from airflow_kafka_groups.provider_info import get_provider_info
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from tests.reference.markdown import parameters
+from tests.reference.tasks import arguments, own_bases
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "AlterGroupOffsetsOperator": {"storage_path": "/x", "offsets": {"a": {"t": {0: 1}}}},
@@ -76,8 +77,8 @@ def found() -> list[type[BaseOperator]]:
 def own_arguments(operator: type[BaseOperator]) -> set[str]:
     """Return the arguments of the class and of our bases, without Airflow's own."""
     names: set[str] = set()
-    for base in operator.__mro__:
-        if base.__module__.startswith("airflow_kafka_groups") and "__init__" in vars(base):
+    for base in own_bases(operator):
+        if "__init__" in vars(base):
             parameters = list(inspect.signature(vars(base)["__init__"]).parameters.values())[1:]
             assert all(p.kind in (p.KEYWORD_ONLY, p.VAR_KEYWORD) for p in parameters), "keyword-only"
             names |= {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
@@ -100,10 +101,16 @@ def test_template_fields_are_attributes_and_arguments(operator: type[BaseOperato
 
 @pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
 def test_every_argument_is_documented_and_says_whether_it_is_templated(operator: type[BaseOperator]) -> None:
-    documented = parameters(operator)
+    documented = arguments(operator)
     assert documented.keys() == own_arguments(operator)
     templated = {name for name, text in documented.items() if "(templated)" in text}
     assert templated == set(operator.template_fields)
+
+
+@pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)
+def test_no_class_repeats_what_its_bases_say_about_an_argument(operator: type[BaseOperator]) -> None:
+    own, *bases = [parameters(each) for each in own_bases(operator)]
+    assert not [name for name, said in own.items() if any(base.get(name) == said for base in bases)]
 
 
 @pytest.mark.parametrize("operator", found(), ids=lambda operator: operator.__name__)

@@ -123,6 +123,20 @@ def test_a_group_that_cannot_be_taken_over_is_refused(
     assert not (tmp_path / scene.CLUSTER / "backlogs").exists()
 
 
+def test_a_group_that_two_files_of_a_snapshot_have_is_refused(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    root = tmp_path / scene.CLUSTER
+    (file,) = (root / "data" / snapshot_id).iterdir()
+    file.with_name("part-00001.parquet").write_bytes(file.read_bytes())
+    path = root / "manifests" / f"{snapshot_id}.json"
+    manifest = json.loads(path.read_text())
+    files = [{"name": name, "rows": 1} for name in (file.name, "part-00001.parquet")]
+    path.write_text(json.dumps({**manifest, "rows": 2, "files": files}))
+    with pytest.raises(SnapshotError, match="in two files"):
+        prepare(tmp_path)
+
+
 def test_what_was_processed_is_committed_and_can_be_waited_for(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5, T1: 10})}
     path = str(tmp_path / "result.json")

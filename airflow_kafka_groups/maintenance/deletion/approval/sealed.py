@@ -9,12 +9,12 @@ answered before. Whatever is unclear is not approved.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.paths import APPROVALS
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry
@@ -38,12 +38,7 @@ class Approval:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {
-            "approved_by": self.approved_by,
-            "approved_at": self.approved_at,
-            "path": self.path,
-            "excluded": sorted(self.excluded),
-        }
+        return {**asdict(self), "excluded": sorted(self.excluded)}
 
 
 def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
@@ -135,7 +130,7 @@ def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(layout.root / paths.approvals(check_id("plan_id", plan_id)), None, FORMAT)
+    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None, FORMAT)
     return chain, chain.read()
 
 

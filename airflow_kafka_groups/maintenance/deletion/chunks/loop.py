@@ -40,7 +40,7 @@ from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReading
 from airflow_kafka_groups.maintenance.deletion.chunks.size import Chunks
 from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, would_delete
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected, Reason
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
@@ -180,7 +180,7 @@ class ChunkedDeletion:
             chunk = reading.expected
             if self._request.dry_run or not chunk:
                 names = [group.group_id for group in chunk]
-                return done + [self._work.would_delete(name, backed_up=name in self._entries) for name in names]
+                return done + [would_delete(name, self._work.safe, backed_up=name in self._entries) for name in names]
             if held := await self._held_back(chunk):
                 return done + held
             reading, spared = self._work.spare(reading)

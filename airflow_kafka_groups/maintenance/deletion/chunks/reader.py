@@ -11,7 +11,7 @@ from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
@@ -111,11 +111,9 @@ async def read_groups(
     admin: GroupAdmin, group_ids: list[str]
 ) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
     """Describe groups and read their offsets at the same time."""
-
-    async def offsets() -> dict[str, GroupResult[GroupOffsets]]:
-        return {result.group_id: result async for result in read_offsets(admin, group_ids, require_stable=True)}
-
-    described, read = await asyncio.gather(admin.describe_consumer_groups(group_ids), offsets(), return_exceptions=True)
+    described, read = await asyncio.gather(
+        admin.describe_consumer_groups(group_ids), committed_of(admin, group_ids), return_exceptions=True
+    )
     if isinstance(described, BaseException):
         raise described
     if isinstance(read, BaseException):

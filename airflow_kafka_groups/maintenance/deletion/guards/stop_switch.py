@@ -9,6 +9,7 @@ from __future__ import annotations
 from airflow_kafka_groups.contracts.paths import STOP
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.shown import printable
 from airflow_kafka_groups.maintenance.storage import Layout
 
 _SHOWN = 200
@@ -24,5 +25,5 @@ def why_stopped(layout: Layout) -> str | None:
     if content is None:
         return None
     line = content[: 4 * _SHOWN].decode("utf-8", "replace").strip().partition("\n")[0].strip()
-    said = "".join(character if character.isprintable() else "?" for character in line[:_SHOWN])
+    said = printable(line[:_SHOWN])
     return f"somebody created {path}" + (f" ({said})" if said else "") + "; remove it to delete again"

@@ -11,7 +11,7 @@ from html import escape
 from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.report.parts import table, text
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.shown import shortened
 
 _HEIGHT, _FLOOR, _TOP = 190, 166, 18
 _MOST_LABELS, _LABELS = 10, 6

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
-from airflow_kafka_groups.maintenance.report.shown import MOST, shortened
+from airflow_kafka_groups.maintenance.shown import MOST, shortened
 
 MOST_ROWS = 20_000
 _AT_ONCE = 25  # rows, which are left out together when they are too many bytes

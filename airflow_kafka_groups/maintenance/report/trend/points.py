@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -19,9 +19,9 @@ from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.report.shown import shortened
+from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, write_json
 
 log = logging.getLogger(__name__)
@@ -54,14 +54,7 @@ class TrendPoint:
 
     def to_json(self) -> dict[str, Any]:
         """Return the entry as the file has it."""
-        return {
-            "plan_id": self.plan_id,
-            "created_at": self.created_at.isoformat(),
-            "counts": dict(self.counts),
-            "outcomes": dict(self.outcomes),
-            "dry_run": self.dry_run,
-            "families": dict(self.families),
-        }
+        return {**asdict(self), "created_at": self.created_at.isoformat()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
@@ -121,10 +114,8 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
 
 
 def _from_plans(layout: Layout) -> list[TrendPoint]:
-    names = list_names(layout.root / PLANS)
-    ids = [name.removesuffix(".json") for name in names if name.endswith(".json") and is_id(name[: -len(".json")])]
     found = []
-    for plan_id in ids[-_REBUILT_RUNS:]:
+    for plan_id in list_ids(layout.root / PLANS)[-_REBUILT_RUNS:]:
         try:
             # An older format may have all groups in the header: it is not worth its bytes.
             header = read_json(layout.plan(plan_id), "the plan", MaintenanceError, formats=(2, PLAN_FORMAT))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.exceptions import ConfigurationError, PartitionsFailedError
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
@@ -99,7 +99,7 @@ async def test_commits_of_one_partition_of_the_offsets_topic_follow_one_another(
     async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=1) as admin:
         results = await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))
         assert list(results) == MANY, "the results come in the order of the groups"
-        sent = [offsets_partition(sent.keys[0], 50) for sent in fake.requests(OFFSET_COMMIT)]
+        sent = [offsets_partitions([sent.keys[0]], 50)[0] for sent in fake.requests(OFFSET_COMMIT)]
         assert sent == sorted(sent)
         assert len(set(sent)) > 20
 

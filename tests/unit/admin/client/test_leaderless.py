@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partition
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.exceptions import IncompleteListingError
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS
 from tests.fakes.cluster import PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
 
-HIDDEN = offsets_partition(GROUPS[0], PARTITIONS)
+HIDDEN = offsets_partitions([GROUPS[0]], PARTITIONS)[0]
 WHERE = TopicPartition(OFFSETS_TOPIC, HIDDEN)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.admin.handlers.tombstone_size import MAX_BATCH_BYTES, TombstoneSizes
-from airflow_kafka_groups.cluster.routing import offsets_partition
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
 
@@ -44,7 +44,7 @@ def test_as_many_fit_as_no_partition_gets_more_than_the_budget_of(
     group_ids: list[str], partitions: int, budget: int, some_known: bool, placed: bool
 ) -> None:
     known = {group_ids[-1]: offsets_of(group_ids[-1], 100)} if some_known else {}
-    places = {group_id: offsets_partition(group_id, partitions) for group_id in group_ids}
+    places = {group_id: offsets_partitions([group_id], partitions)[0] for group_id in group_ids}
     sizes = TombstoneSizes(known, partitions, budget, buckets=places if placed else {})
     fitting = sizes.fit(group_ids)
 

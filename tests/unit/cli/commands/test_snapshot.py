@@ -27,7 +27,7 @@ def test_a_snapshot_is_written_that_jobs_and_plans_read(stored: Cli, tmp_path: P
     assert (code, manifest.groups, manifest.complete) == (0, 2, True)
     assert manifest.airflow_run.startswith("airflow-kafka-groups snapshot, ")
     reader = SnapshotReader(Layout(tmp_path, CLUSTER), manifest.snapshot_id)
-    assert [group.group_id for group in reader.groups(["a", "b"])] == ["a", "b"]
+    assert [group.group_id for group in reader.summaries()] == ["a", "b"]
     assert stored("snapshot", "--exclude", "b")[0] == 0
     both = [json.loads(path.read_text())["groups"] for path in (tmp_path / CLUSTER / "manifests").iterdir()]
     assert sorted(both) == [1, 2]

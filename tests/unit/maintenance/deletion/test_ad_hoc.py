@@ -9,13 +9,11 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError, SnapshotError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import _NO_OFFSETS
 from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
+from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
 from tests.unit.maintenance.scene import delete_names, layout_in, snapshot
@@ -109,14 +107,6 @@ async def test_what_is_not_safe_at_first_sight_is_not_watched(layout: Layout) ->
     ]
     assert watch.slept == []
     assert admin.asked("delete") == []
-
-
-async def test_a_group_without_offsets_goes_when_that_is_asked_for(layout: Layout) -> None:
-    admin = cluster("a")
-    admin.add("bare")
-    report = await delete(admin, layout, ["a", "bare"], sleep=Watch(), may_lack_offsets=True)
-    assert fates(report) == ["a:deleted:safe", "bare:deleted:safe"]
-    assert fingerprint(GroupOffsets("any")) == _NO_OFFSETS
 
 
 async def test_with_a_layout_there_is_a_plan_and_a_backup_first(layout: Layout) -> None:

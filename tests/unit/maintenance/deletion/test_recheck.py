@@ -89,7 +89,7 @@ def test_no_error_of_the_description_lets_a_listed_group_go(problem: KafkaGroups
 @pytest.mark.parametrize("problem", ALL_ERRORS, ids=error_name)
 @pytest.mark.parametrize("backup", [BACKUP, None])
 def test_no_error_of_the_offsets_reads_as_no_offsets(problem: KafkaGroupsError, backup: BackupEntry | None) -> None:
-    lenient = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), may_lack_offsets=True, needs_backup=False)
+    lenient = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), needs_backup=False)
     for expected in (EXPECTED, lenient):
         decision = decide(expected, replace(SAFE, offsets=GroupResult("g", error=problem)), backup)
         assert (decision.action, decision.code) == (Action.KEEP, Reason.UNREADABLE)
@@ -174,11 +174,10 @@ def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:
     assert decide(expected, replace(SAFE, listing=listing), BACKUP).action is Action.DELETE
 
 
-def test_a_group_without_offsets_goes_only_when_that_was_asked_for() -> None:
+def test_a_group_without_offsets_is_kept() -> None:
     nothing = replace(SAFE, offsets=GroupResult("g", GroupOffsets("g")))
     expected = replace(EXPECTED, fingerprint=fingerprint(GroupOffsets("g")), needs_backup=False)
     assert decide(expected, nothing, None).code is Reason.NO_OFFSETS
-    assert decide(replace(expected, may_lack_offsets=True), nothing, None).action is Action.DELETE
 
 
 def test_a_partition_without_a_commit_is_not_an_offset() -> None:

@@ -34,6 +34,7 @@ from airflow_kafka_groups.models import GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, backed_up, delete_names, delete_plan, judge, layout_in, snapshot
 
 pytestmark = pytest.mark.safety
@@ -203,7 +204,8 @@ async def test_what_may_be_deleted_is_deleted_no_second_time_by_this_plan_or_the
     assert fates((await delete_plan(admin, layout, plan)).report) == {"a": "kept:deleted_before"}
     snapshot_of = await snapshot(admin, layout)
     history = read_history(layout, CLUSTER_ID)
-    assert make_plan(judge(snapshot_of), snapshot_of, POLICY, LATER + timedelta(minutes=5), history).groups == ()
+    found = verdicts_of(judge(snapshot_of))
+    assert make_plan(found, snapshot_of, POLICY, LATER + timedelta(minutes=5), history).groups == ()
 
 
 async def test_one_cluster_in_two_folders_has_one_journal(tmp_path: Path) -> None:

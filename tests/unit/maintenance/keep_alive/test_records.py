@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeptAlive, last_kept, meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.maintenance.storage import Layout
 
 FIRST, SECOND = "20260301T120000Z-00000001", "20260302T120000Z-00000002"
@@ -40,7 +40,7 @@ def write(layout: Layout, run: str, part: str, content: bytes, tag: str = "keep-
 
 def test_without_any_run_nothing_is_known(tmp_path: Path) -> None:
     layout = Layout(tmp_path, "prod")
-    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {})
+    assert (last_kept(layout, AT[FIRST]), KeepAliveRecords(layout).read()) == ({}, {})
 
 
 def test_the_latest_verified_run_counts_for_the_brokers_clock(layout: Layout) -> None:
@@ -56,14 +56,14 @@ def test_an_interrupted_run_proves_no_time_but_says_what_is_to_stay(layout: Layo
     write(layout, FIRST, "before", BEFORE)
     assert last_kept(layout, AT[FIRST]) == {}
     kept = KeptAlive(AT[FIRST], datetime.fromisoformat(UNTIL))
-    assert meant_to_stay(layout) == {"a": kept, "b": kept}
+    assert KeepAliveRecords(layout).read() == {"a": kept, "b": kept}
 
 
 def test_other_changes_and_dry_runs_are_not_read(layout: Layout) -> None:
     write(layout, FIRST, "before", b"{", tag="")
     write(layout, FIRST, "result", b"{", tag="")
     write(layout, SECOND, "result", RESULT.replace(b'"changed"', b'"would_change"'))
-    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {})
+    assert (last_kept(layout, AT[FIRST]), KeepAliveRecords(layout).read()) == ({}, {})
 
 
 RESTORED = BEFORE.replace(b'"what": "keep-alive"', b'"what": "restore"').replace(b"kept_until", b"kept_at")
@@ -74,11 +74,11 @@ def test_a_restore_says_since_when_its_groups_are_wanted_and_keeps_nothing_alive
     write(layout, FIRST, "result", RESULT, tag="restore-")
     wanted_at = datetime.fromisoformat(UNTIL)  # later than the run: the worker's clock was behind
     kept = KeptAlive(wanted_at, wanted_at, "a restore")
-    assert (last_kept(layout, AT[FIRST]), meant_to_stay(layout)) == ({}, {"a": kept, "b": kept})
-    assert meant_to_stay(layout, kinds=(WHAT,)) == {}
+    assert (last_kept(layout, AT[FIRST]), KeepAliveRecords(layout).read()) == ({}, {"a": kept, "b": kept})
+    assert KeepAliveRecords(layout, kinds=(WHAT,)).read() == {}
 
     write(layout, SECOND, "before", BEFORE)
-    assert meant_to_stay(layout)["a"] == kept, "the later of both, to the later end"
+    assert KeepAliveRecords(layout).read()["a"] == kept, "the later of both, to the later end"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_restore_says_since_when_its_groups_are_wanted_and_keeps_nothing_alive
 def test_a_damaged_record_of_a_restore_stops_a_plan(layout: Layout, damaged: bytes) -> None:
     write(layout, FIRST, "before", damaged, tag="restore-")
     with pytest.raises(MaintenanceError, match="a restore"):
-        meant_to_stay(layout)
+        KeepAliveRecords(layout).read()
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_damaged_record_stops_a_plan_and_does_not_stop_keeping_alive(layout: L
     write(layout, FIRST, "before", damaged)
     write(layout, FIRST, "result", damaged)
     with pytest.raises(MaintenanceError):
-        meant_to_stay(layout)
+        KeepAliveRecords(layout).read()
     assert last_kept(layout, AT[FIRST]) == {}
 
 
@@ -121,8 +121,8 @@ def test_a_storage_that_denies_what_exists_hides_no_run(layout: Layout, monkeypa
     """Object stores answer ``exists`` with no where they failed."""
     other_folder(layout)
     monkeypatch.setattr(Path, "exists", lambda self: False)
-    assert set(meant_to_stay(layout, "k")) == {"a", "b"}
-    assert meant_to_stay(layout, "another") == {}
+    assert set(KeepAliveRecords(layout, "k").read()) == {"a", "b"}
+    assert KeepAliveRecords(layout, "another").read() == {}
 
 
 def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,4 +136,4 @@ def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch
 
     monkeypatch.setattr(Path, "iterdir", broken)
     with pytest.raises(MaintenanceError, match="standby"):
-        meant_to_stay(layout, "k")
+        KeepAliveRecords(layout, "k").read()

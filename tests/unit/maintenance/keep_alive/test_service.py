@@ -15,7 +15,7 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive, meant_to_stay
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords, KeptAlive
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
@@ -218,7 +218,7 @@ async def test_a_group_that_did_not_answer_is_recorded_all_the_same(tmp_path: Pa
     admin = cluster()
     admin.missing_brokers = {2: timeout()}
     assert outcomes(await run(admin, tmp_path, "a")) == {"a": "missing"}
-    assert set(meant_to_stay(Layout(tmp_path, "prod"))) == {"a"}
+    assert set(KeepAliveRecords(Layout(tmp_path, "prod")).read()) == {"a"}
 
 
 async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time(tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ async def test_a_clock_that_is_behind_the_newest_snapshot_records_the_later_time
     (tmp_path / "prod" / "manifests" / "20400101T000000Z-00000001.json").write_text("{}")
     report = await run(cluster(a=simple()), tmp_path, "a")
     later = datetime(2040, 1, 1, tzinfo=UTC)
-    assert meant_to_stay(Layout(tmp_path, "prod")) == {"a": KeptAlive(later, later + RETENTION)}
+    assert KeepAliveRecords(Layout(tmp_path, "prod")).read() == {"a": KeptAlive(later, later + RETENTION)}
     assert report.groups[0].not_before is not None
     assert report.groups[0].not_before < later, "when it is due again is counted by the worker's own clock"
 

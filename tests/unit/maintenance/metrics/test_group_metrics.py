@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict, Verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.groups import NOW
+from tests.fakes.verdicts import verdicts_of
 
 DAY = timedelta(days=1)
 GROUP = Verdict(
@@ -48,7 +49,7 @@ UUIDS = ("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3f2504e0-4f89-11d3-9a0c-0305e8
 
 
 def metrics(*groups: Verdict, selected: GroupFilter | None = None, most: int = 500) -> GroupMetrics:
-    return group_metrics(Verdicts.of(groups), selected or GroupFilter(), most)
+    return group_metrics(verdicts_of(groups), selected or GroupFilter(), most)
 
 
 def named(group_id: str, **changes: Any) -> Verdict:
@@ -62,7 +63,7 @@ def test_a_group_has_its_lag_its_movement_and_its_expiry() -> None:
 
 
 def test_without_a_movement_the_first_observation_is_the_lower_bound() -> None:
-    table = Verdicts.of([GROUP._replace(last_moved_at=None)]).table
+    table = verdicts_of([GROUP._replace(last_moved_at=None)]).table
     place = table.schema.get_field_index("first_seen_at")
     seen = pa.array([NOW - 9 * DAY], table.schema.field("first_seen_at").type)
     found = group_metrics(Verdicts(table.set_column(place, "first_seen_at", seen)), GroupFilter(), 500)
@@ -114,7 +115,7 @@ def test_the_newest_judged_snapshot_counts_whatever_was_taken_after_it(tmp_path:
         summary, folder = (layout.root / place for place in places)
         folder.mkdir(parents=True)
         summary.parent.mkdir(parents=True, exist_ok=True)
-        table = Verdicts.of([GROUP._replace(lag=lag)]).table
+        table = verdicts_of([GROUP._replace(lag=lag)]).table
         place = table.schema.get_field_index("first_seen_at")
         table = table.set_column(place, "first_seen_at", table["observed_at"])
         pq.write_table(table.select([column.name for column in VERDICT_COLUMNS]), str(folder / "part-0.parquet"))

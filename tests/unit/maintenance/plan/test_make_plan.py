@@ -21,11 +21,12 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
 
 
@@ -81,7 +82,7 @@ async def test_a_stale_verdict_is_checked_again(changes: dict[str, Any], reason:
     admin = FakeAdmin()
     admin.add("dead", ("t", 0, 5))
     reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(judge(reader, **changes), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader, **changes)), reader, POLICY, LATER)
     assert plan.groups == ()
     assert [(group.verdict, reason in group.reason) for group in plan.kept] == [("doubt", True)]
 
@@ -103,7 +104,7 @@ async def test_a_group_that_is_kept_alive_is_not_planned(
     admin.add("kept", ("t", 0, 5))
     reader = await snapshot(admin, layout_in(tmp_path))
     runs = {"kept": KeptAlive(NOW + at, NOW + until)}
-    plan = make_plan(judge(reader), reader, POLICY, LATER, kept_alive=runs)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=runs)
     assert set(plan.group_ids) == ({"dead"} if kept else {"dead", "kept"})
     assert reasons(plan) == ({"kept": "excluded"} if kept else {})
 
@@ -122,7 +123,7 @@ async def test_what_the_snapshot_says_against_it_outweighs_the_verdict(facts: di
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5), **facts)
     reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
     assert plan.groups == ()
     assert reasons(plan) == {"g": "doubt"}
 
@@ -132,7 +133,7 @@ async def test_an_empty_group_with_a_member_is_a_contradiction_and_kept(tmp_path
     admin.add("g", ("t", 0, 5), members=1, state=GroupState.EMPTY)
     admin.without_states = True
     reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(judge(reader), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     assert [group.reason for group in plan.kept] == ["it had members, or their number is unknown"]
 
 
@@ -140,7 +141,7 @@ async def test_a_group_without_visible_offsets_is_kept(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("bare")
     reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
     assert [group.reason for group in plan.kept] == ["no committed offset is visible"]
 
 
@@ -149,7 +150,7 @@ async def test_a_group_that_could_not_be_read_is_kept_whatever_the_verdict(tmp_p
     admin.add("g", ("t", 0, 5))
     admin.offset_errors["g"] = broker_error("GROUP_AUTHORIZATION_FAILED")
     reader = await snapshot(admin, layout_in(tmp_path))
-    plan = make_plan(judge(reader, verdict="stale"), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader, verdict="stale")), reader, POLICY, LATER)
     assert plan.groups == ()
     assert "GROUP_AUTHORIZATION_FAILED" in plan.kept[0].reason
 
@@ -160,12 +161,12 @@ async def test_groups_on_one_side_only_are_kept(tmp_path: Path) -> None:
     admin.add("b", ("t", 0, 5))
     reader = await snapshot(admin, layout_in(tmp_path))
     of_a = judge(reader)[0]
-    plan = make_plan([of_a._replace(group_id="elsewhere")], reader, POLICY, LATER)
+    plan = make_plan(verdicts_of([of_a._replace(group_id="elsewhere")]), reader, POLICY, LATER)
     assert plan.groups == ()
     assert reasons(plan) == {"elsewhere": "doubt"}
     assert (plan.counts["unjudged"], len(plan.warnings)) == (2, 1)
     with pytest.raises(PlanError, match="two verdicts"):
-        make_plan([of_a, of_a], reader, POLICY, LATER)
+        make_plan(verdicts_of([of_a, of_a]), reader, POLICY, LATER)
 
 
 async def test_an_incomplete_snapshot_makes_no_plan(tmp_path: Path) -> None:
@@ -174,7 +175,7 @@ async def test_an_incomplete_snapshot_makes_no_plan(tmp_path: Path) -> None:
     admin.missing_brokers = {3: timeout()}
     reader = await snapshot(admin, layout_in(tmp_path))
     with pytest.raises(PlanError, match=r"incomplete .*: 3\)"):
-        make_plan(judge(reader), reader, POLICY, LATER)
+        make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
 
 
 async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed(tmp_path: Path) -> None:
@@ -184,8 +185,8 @@ async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed
     admin.sees_topics = False
     reader = await snapshot(admin, layout_in(tmp_path))
     with pytest.raises(PlanError, match="allow_hidden_topics"):
-        make_plan(judge(reader), reader, POLICY, LATER)
-    plan = make_plan(judge(reader), reader, replace(POLICY, allow_hidden_topics=True), LATER)
+        make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
+    plan = make_plan(verdicts_of(judge(reader)), reader, replace(POLICY, allow_hidden_topics=True), LATER)
     assert plan.group_ids == ["g"]
 
 
@@ -201,7 +202,7 @@ async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) ->
     admin.cluster = None
     reader = await snapshot(admin, layout_in(tmp_path))
     with pytest.raises(PlanError, match="lacks the id of its Kafka cluster"):
-        make_plan([], reader, POLICY, LATER)
+        make_plan(verdicts_of([]), reader, POLICY, LATER)
 
 
 @pytest.mark.parametrize(
@@ -210,12 +211,12 @@ async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) ->
 async def test_the_picture_has_to_be_current(after: timedelta, message: str, tmp_path: Path) -> None:
     reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
     with pytest.raises(PlanError, match=message):
-        make_plan([], reader, POLICY, NOW + after)
+        make_plan(verdicts_of([]), reader, POLICY, NOW + after)
 
 
 async def test_a_plan_ages_with_its_picture(tmp_path: Path) -> None:
     reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
-    plan = make_plan([], reader, POLICY, LATER)
+    plan = make_plan(verdicts_of([]), reader, POLICY, LATER)
     assert plan.expires_at == reader.manifest.started_at + timedelta(days=1)
 
 
@@ -258,8 +259,8 @@ async def test_a_forecast_is_in_the_plan_and_decides_nothing(tmp_path: Path) -> 
     admin.add("a", ("t", 0, 1))
     reader = await snapshot(admin, layout_in(tmp_path))
     forecast = {"lag_trend": 1e9, "offsets_expire_by": NOW.isoformat(), "lost": 7}
-    plain = make_plan(judge(reader), reader, POLICY, LATER)
-    told = make_plan(judge(reader, forecast=forecast), reader, POLICY, LATER)
+    plain = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
+    told = make_plan(verdicts_of(judge(reader, forecast=forecast)), reader, POLICY, LATER)
     assert told.group_ids == plain.group_ids == ["a"]
     assert [group.forecast for group in told.groups] == [forecast]
     assert DeletionPlan.from_json(json.loads(json.dumps(told.to_json())), told.body) == told
@@ -275,7 +276,7 @@ def judged_by(gap: float | None = None, until: datetime | None = None, since: da
 
 
 def plan_by(reader: SnapshotReader, policy: PlanPolicy, how: JudgedBy) -> DeletionPlan:
-    return make_plan(Verdicts.of(judge(reader), how), reader, policy, LATER)
+    return make_plan(verdicts_of(judge(reader), how), reader, policy, LATER)
 
 
 @pytest.mark.safety

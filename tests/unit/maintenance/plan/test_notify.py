@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import delete_plan, judge, layout_in
 
@@ -58,7 +59,7 @@ class Story:
         reader = SnapshotReader(self.layout, summary.snapshot_id)
         policy = PlanPolicy(max_share=1.0).by_file(self.file)
         plan = make_plan(
-            judge(reader, **{"idle_since": self.idle_since, **judged}),
+            verdicts_of(judge(reader, **{"idle_since": self.idle_since, **judged})),
             reader,
             policy,
             at + timedelta(minutes=1),
@@ -164,7 +165,11 @@ async def test_the_deletion_itself_refuses_a_group_without_a_notice(tmp_path: Pa
     reader = SnapshotReader(story.layout, honest.snapshot_id)
     lax = replace(story.file, rules=tuple(replace(rule, notice_seconds=0.0) for rule in story.file.rules))
     planned = make_plan(
-        judge(reader), reader, PlanPolicy(max_share=1.0).by_file(lax), NOW + timedelta(minutes=2), owners=lax.owners
+        verdicts_of(judge(reader)),
+        reader,
+        PlanPolicy(max_share=1.0).by_file(lax),
+        NOW + timedelta(minutes=2),
+        owners=lax.owners,
     )
     forged = replace(planned, policy=honest.policy)
     save_plan(story.layout, forged)

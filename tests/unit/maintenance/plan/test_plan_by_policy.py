@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, le
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy, PolicySource
 from airflow_kafka_groups.maintenance.plan.rulings import with_families
-from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.report.html import render_report
@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, judge, layout_in, snapshot
 
@@ -51,7 +52,9 @@ async def plan_by(
 ) -> DeletionPlan:
     reader = await snapshot(admin, layout_in(folder))
     changes = how.pop("judged", {})
-    return make_plan(judge(reader, **changes), reader, base.by_file(file), LATER, owners=file.owners, **how)
+    return make_plan(
+        verdicts_of(judge(reader, **changes)), reader, base.by_file(file), LATER, owners=file.owners, **how
+    )
 
 
 def world(*names: str) -> FakeAdmin:
@@ -148,7 +151,7 @@ async def grown(folder: Path, before: timedelta | None, seen: timedelta, **how: 
     reader = await snapshot(admin, layout)
     file, history = policy_of(folder, GROWING), judge(reader)[-1]._replace(first_seen_at=NOW - timedelta(days=9))
     new = [verdict._replace(first_seen_at=NOW - seen) for verdict in judge(reader)[:-1]]
-    return make_plan([*new, history], reader, BASE.by_file(file), LATER, owners=file.owners)
+    return make_plan(verdicts_of([*new, history]), reader, BASE.by_file(file), LATER, owners=file.owners)
 
 
 HOURS = timedelta(hours=1)
@@ -190,7 +193,7 @@ async def test_arguments_alone_are_the_policy_with_one_rule(tmp_path: Path) -> N
     admin = world("a", "b", "connect-x")
     reader = await snapshot(admin, layout_in(tmp_path))
     policy = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)
-    plan = make_plan(judge(reader), reader, policy, LATER)
+    plan = make_plan(verdicts_of(judge(reader)), reader, policy, LATER)
     (rule,) = policy.every_rule
     assert (rule.action, rule.match.is_empty, rule.min_idle_seconds) == ("delete", True, 3_600)
     assert {"file", "rules", "contacts"}.isdisjoint(plan.to_json()["policy"])
@@ -305,7 +308,7 @@ async def test_the_log_of_commits_has_to_cover_the_longest_idle_time(tmp_path: P
 
     def by(days: int) -> DeletionPlan:
         evidence = Evidence(commits_since=NOW - timedelta(days=days), commits_until=NOW + timedelta(hours=1))
-        return make_plan(Verdicts.of(judge(reader), JudgedBy(evidence=evidence)), reader, policy, LATER)
+        return make_plan(verdicts_of(judge(reader), JudgedBy(evidence=evidence)), reader, policy, LATER)
 
     with pytest.raises(PlanError, match="less than the idle time"):
         by(29)

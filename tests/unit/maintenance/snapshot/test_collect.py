@@ -24,6 +24,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking, broker_error, offsets_of, timeout
 from tests.fakes.refusing_path import RefusingPath
+from tests.fakes.snapshot_groups import groups_in
 from tests.unit.maintenance.scene import layout_in
 
 
@@ -100,7 +101,7 @@ async def test_the_columns_are_the_contract(tmp_path: Path) -> None:
 async def test_a_cluster_without_groups_is_a_snapshot_too(tmp_path: Path) -> None:
     rows, summary = await rows_of(FakeAdmin(), tmp_path)
     assert rows == []
-    assert list(SnapshotReader(layout_in(tmp_path), summary.snapshot_id).groups()) == []
+    assert list(groups_in(SnapshotReader(layout_in(tmp_path), summary.snapshot_id))) == []
 
 
 ERRORS = [code for code in ErrorCode if code is not ErrorCode.none]
@@ -123,7 +124,7 @@ def read_with_every_error(tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         assert summary.failed_groups == len(summary.failed) == len(rows) == len(codes)
         read = {
             group.group_id: bool(group.errors)
-            for group in SnapshotReader(layout_in(folder), summary.snapshot_id).groups()
+            for group in groups_in(SnapshotReader(layout_in(folder), summary.snapshot_id))
         }
         found |= {
             row["group_id"]: (row["error"], summary.failed[row["group_id"]], read[row["group_id"]]) for row in rows

@@ -20,7 +20,10 @@ def batch(ids: Sequence[str | None]) -> pa.RecordBatch:
 def test_groups_are_whole_wherever_batches_end(ids: list[str], cuts: list[int]) -> None:
     bounds = sorted({0, len(ids), *(cut for cut in cuts if cut <= len(ids))})
     blocks = list(whole_groups(batch(ids).slice(start, end - start) for start, end in pairwise(bounds)))
-    found = [(group_id, len(rows)) for block in blocks for group_id, rows in block.groups()]
+    sizes = [(block, pairwise([0, *block.ends])) for block in blocks]
+    found = [
+        (id_, end - start) for block, ends in sizes for id_, (start, end) in zip(block.group_ids, ends, strict=True)
+    ]
     assert found == runs(ids)
     assert [row for block in blocks for row in block.rows["number"].to_pylist()] == list(range(len(ids)))
 

@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import (
 from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
+from tests.fakes.snapshot_groups import groups_in
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 ID = "20260301T120000Z-0123abcd"
@@ -50,14 +51,14 @@ async def test_what_is_written_is_read_back(found: dict[str, FakeGroup]) -> None
     admin = FakeAdmin(found)
     with tempfile.TemporaryDirectory() as folder:
         reader = await snapshot(admin, layout_in(Path(folder)))
-        read = {group.group_id: group for group in reader.groups()}
+        read = {group.group_id: group for group in groups_in(reader)}
         assert list(read) == sorted(found)
         for group_id, group in found.items():
             assert dict(read[group_id].offsets) == group.offsets
             assert (read[group_id].state, read[group_id].group_type) == (group.state.value, group.type.value)
             assert read[group_id].members == (0 if group.state is GroupState.EMPTY else group.members)
         some = set(sorted(found)[::2])
-        assert {group.group_id for group in reader.groups(some)} == some
+        assert {group.group_id for group in groups_in(reader, some)} == some
 
 
 async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,8 +69,8 @@ async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeyp
     for number in range(40):
         admin.add(f"g{number:02}", *[("t", partition, number) for partition in range(5)])
     reader = await snapshot(admin, layout_in(tmp_path))
-    assert [len(group.offsets) for group in reader.groups()] == [5] * 40
-    assert [group.group_id for group in reader.groups(["g07", "g33", "nowhere"])] == ["g07", "g33"]
+    assert [len(group.offsets) for group in groups_in(reader)] == [5] * 40
+    assert [group.group_id for group in groups_in(reader, ["g07", "g33", "nowhere"])] == ["g07", "g33"]
 
 
 Damage = Callable[[Path, Path, dict[str, Any]], object]
@@ -130,7 +131,7 @@ async def test_no_damaged_snapshot_is_believed(damage: Damage, message: str, tmp
     parquet = tmp_path / "prod" / "data" / snapshot_id / "part-00000.parquet"
     damage(manifest, parquet, json.loads(manifest.read_text()))
     with pytest.raises(SnapshotError, match=message):
-        list(SnapshotReader(layout, snapshot_id).groups())
+        list(SnapshotReader(layout, snapshot_id).summaries())
 
 
 async def test_a_flipped_bit_in_the_rows_is_never_read_as_other_rows(tmp_path: Path) -> None:
@@ -142,7 +143,7 @@ async def test_a_flipped_bit_in_the_rows_is_never_read_as_other_rows(tmp_path: P
     content = parquet.read_bytes()
     metadata = pq.read_metadata(parquet).row_group(0)
     chunks = [metadata.column(number) for number in range(metadata.num_columns)]
-    whole = list(reader.groups())
+    whole = list(groups_in(reader))
     refused = 0
     for chunk in chunks:
         start = chunk.dictionary_page_offset or chunk.data_page_offset
@@ -151,7 +152,7 @@ async def test_a_flipped_bit_in_the_rows_is_never_read_as_other_rows(tmp_path: P
             damaged[start + int(part * chunk.total_compressed_size)] ^= 0x10
             parquet.write_bytes(damaged)
             try:
-                assert list(reader.groups()) == whole, chunk.path_in_schema  # this column is not read
+                assert list(groups_in(reader)) == whole, chunk.path_in_schema  # this column is not read
             except SnapshotError:
                 refused += 1
     assert refused > len(chunks)

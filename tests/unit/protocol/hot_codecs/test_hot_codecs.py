@@ -33,7 +33,7 @@ from airflow_kafka_groups.protocol.group_apis import (
     list_groups,
     offset_commit,
 )
-from airflow_kafka_groups.protocol.hot_codecs.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
+from airflow_kafka_groups.protocol.group_apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.protocol.responses import decode_response
 
 MODULES: dict[Api, Any] = {

@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, request, snapshot
 
@@ -35,7 +36,9 @@ POLICY = """\
 async def plan_by(file: PolicyFile, admin: FakeAdmin, folder: Path) -> DeletionPlan:
     layout = layout_in(folder)
     reader = await snapshot(admin, layout)
-    plan = make_plan(judge(reader), reader, PlanPolicy(max_share=1.0).by_file(file), LATER, owners=file.owners)
+    plan = make_plan(
+        verdicts_of(judge(reader)), reader, PlanPolicy(max_share=1.0).by_file(file), LATER, owners=file.owners
+    )
     save_plan(layout, plan)
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     return plan

@@ -1,4 +1,4 @@
-"""How strings of the cluster are shown: a group id can have 32,767 characters, and a report has hundreds of them."""
+"""How strings from elsewhere are shown: a group id can have 32,767 characters, and a report has hundreds of them."""
 
 from __future__ import annotations
 
