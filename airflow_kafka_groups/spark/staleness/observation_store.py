@@ -182,7 +182,9 @@ class ObservationStore:
             with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it
                 ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
         except SPARK_ERRORS as exc:
-            check_rows(observed, missing, self._folder)  # raises if the snapshots cannot be read
+            # Raises if the snapshots cannot be read; cached, since it would skip the columns that it does not need.
+            check_rows(observed.cache(), missing, self._folder)
+            observed.unpersist()
             raise StorageError(f"{stage} cannot be written: {first_line(exc)}") from exc
 
     def _publish(self, made: ObservationManifest, staged: str | None) -> ObservationManifest:
