@@ -4,14 +4,17 @@ Files form sets: a snapshot is its manifest, rows, verdicts and observations; a 
 records and report; a change is its state before and its result. A set is removed completely or not at all. It is
 removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
-its set. The record of a keep-alive run ages from the end of its effect, and outlives the snapshots that show its
-groups: clean-ups spare these groups by it.
+its set.
+
+Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, that
+of a restore, and the audit records of versions without a journal. They outlive the snapshots from before that time,
+which may show their groups idle.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -20,11 +23,18 @@ from typing import Any
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
-from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_UNTIL, RESTORE, WHAT
+from airflow_kafka_groups.maintenance.keep_alive.records import (
+    KEPT_AT,
+    KEPT_UNTIL,
+    RESTORE,
+    WHAT,
+    other_folders,
+)
 from airflow_kafka_groups.maintenance.report.page import HEAD
+from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 
@@ -97,7 +107,10 @@ class PruningLimits:
 
 @dataclass(slots=True)
 class FileSet:
-    """Files that belong together. ``foreign``: why they must not be removed; ``until``: what they count for until."""
+    """Files that belong together. ``foreign``: why they must not be removed.
+
+    ``until``: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
+    """
 
     kind: FileKind
     id: str
@@ -140,7 +153,7 @@ class PruneReport:
 
 
 def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool) -> PruneReport:
-    """Remove old files of one cluster.
+    """Remove old files of one cluster, the snapshots first.
 
     :param limits: maximum age in days by kind; kinds without an entry are kept.
     :param dry_run: only report what would be removed.
@@ -156,25 +169,47 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}
     files = 0
-    for kind, days in limits.days.items():
+    snapshots_from = _oldest_snapshot(layout, ())
+    for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = find_sets(layout, kind)
         newest = {file_set.id for file_set in sets[-max(limits.keep_newest, 1) :]}
-        old = [one for one in sets if one.id not in newest and now - one.ages_from > _limit(one, days, limits)]
+        old = [one for one in sets if one.id not in newest and _is_old(one, limits, now, snapshots_from)]
         gone = [file_set for file_set in old if file_set.foreign is None]
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
         for file_set in gone:
             files += len(file_set.files)
             if not dry_run:
                 _remove(file_set)
+        if kind is FileKind.SNAPSHOT:
+            snapshots_from = _oldest_snapshot(layout, {file_set.id for file_set in gone})
         removed[kind.value] = tuple(file_set.id for file_set in gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
 
 
-def _limit(one: FileSet, days: float, limits: PruningLimits) -> timedelta:
-    """Return how old a set may get: the record of a keep-alive run outlives the snapshots that show its groups."""
-    of_snapshots = limits.days.get(FileKind.SNAPSHOT, 0.0) if one.until is not None else 0.0
-    return timedelta(days=max(days, of_snapshots))
+def _is_old(one: FileSet, limits: PruningLimits, now: datetime, snapshots_from: datetime | None) -> bool:
+    """Return whether a set may be removed by its age.
+
+    :param snapshots_from: the time of the oldest snapshot that is left: groups may seem to be idle since then.
+    """
+    days = limits.days[one.kind]
+    if one.until is not None:
+        if snapshots_from is not None and one.ages_from >= snapshots_from:
+            return False
+        days = max(days, limits.days.get(FileKind.SNAPSHOT, 0.0))
+    return now - one.ages_from > timedelta(days=days)
+
+
+def _oldest_snapshot(layout: Layout, removed: Collection[str]) -> datetime | None:
+    """Return the time of the oldest snapshot in the storage, ``None`` if there is none.
+
+    Other folders count, too: connections to the same cluster heed each other's records.
+
+    :param removed: the ids of snapshots of this cluster that are removed, or would be.
+    """
+    folders = [layout, *(other for other, _ in other_folders(layout))]
+    found = [id_ for folder in folders for id_ in snapshot_ids(folder) if folder != layout or id_ not in removed]
+    return min(map(time_of, filter(is_id, found)), default=None)
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
@@ -225,12 +260,17 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     else:
         name = _OWN_NAME[folder]
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
-    if KEPT_UNTIL in content:
-        try:
-            file_set.until = parse_time(content[KEPT_UNTIL])
-        except (TypeError, ValueError):
-            same = False
+    try:
+        times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
+    except (TypeError, ValueError):
+        return f"{path} is not what its name says"
+    file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
     return None if same else f"{path} is not what its name says"
+
+
+def _counts_from(folder: str) -> tuple[str, ...]:
+    """Return the fields with times from which idle times count, for clean-ups."""
+    return {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}.get(folder, ())
 
 
 def _why_unproven(one: FileSet) -> str | None:

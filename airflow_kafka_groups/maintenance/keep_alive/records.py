@@ -130,8 +130,8 @@ class KeepAliveRecords:
         self._seen.clear()
         self._folders = [self._layout]
         found = self._read_new(self._layout)
-        for other in _others(self._layout) if self._kafka_cluster_id else ():
-            if of_this_cluster := self._read_new(other):
+        for other, inside in other_folders(self._layout) if self._kafka_cluster_id else ():
+            if CHANGES in inside and (of_this_cluster := self._read_new(other)):
                 self._folders.append(other)
                 _merge(found, of_this_cluster)
         return found
@@ -183,8 +183,11 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
         found[group_id] = replace(later, until=max(kept.until, before.until))
 
 
-def _others(layout: Layout) -> Iterator[Layout]:
-    """Yield the other folders of the storage: other connections may lead to the same cluster."""
+def other_folders(layout: Layout) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+
+    Raises ``StorageError``.
+    """
     for name in list_names(layout.base):
         if name == layout.cluster or not is_cluster_name(name):
             continue
@@ -194,8 +197,7 @@ def _others(layout: Layout) -> Iterator[Layout]:
             if isinstance(exc.__cause__, NotADirectoryError):
                 continue
             raise
-        if CHANGES in inside:
-            yield Layout(layout.base, name)
+        yield Layout(layout.base, name), inside
 
 
 def _runs(
