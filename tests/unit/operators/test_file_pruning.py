@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
-from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits
+from airflow_kafka_groups.maintenance.file_pruning import PruningLimits
 from airflow_kafka_groups.maintenance.file_pruning import prune as prune_files
+from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
@@ -273,3 +275,31 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
     found = prune(tmp_path)
     assert rows.exists()
     assert (found["removed"]["snapshot"], list(found["foreign"])) == (0, [f"snapshot {old}"])
+
+
+def test_only_what_is_old_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may have the snapshots of a year, and a run of each day removes those of one."""
+    now = datetime.now(UTC) - timedelta(minutes=30)
+    for hours in range(100):
+        snapshot = f"{now - timedelta(hours=hours):%Y%m%dT%H%M%SZ}-00000001"
+        manifest = {"format": 1, "snapshot_id": snapshot, "cluster": scene.CLUSTER}
+        for where, content in (
+            (f"manifests/{snapshot}.json", json.dumps(manifest)),
+            (f"data/{snapshot}/part-00000.parquet", "rows"),
+        ):
+            path = tmp_path / scene.CLUSTER / where
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    looks: list[Path] = []
+
+    def noted(method: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def look(path: Path) -> Any:
+            looks.append(path)
+            return method(path)
+
+        return look
+
+    for name in ("read_bytes", "iterdir"):
+        monkeypatch.setattr(Path, name, noted(getattr(Path, name)))
+    assert prune(tmp_path, snapshot_days=4)["removed"]["snapshot"] == 4
+    assert len(looks) < 20

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
