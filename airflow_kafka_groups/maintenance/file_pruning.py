@@ -4,7 +4,7 @@ Files form sets: a snapshot is its manifest, rows, verdicts and observations; a 
 records and report; a change is its state before and its result. A set is removed completely or not at all. It is
 removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
-its set.
+its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
 
 Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, that
 of a restore, and the audit records of versions without a journal. They outlive the snapshots from before that time,

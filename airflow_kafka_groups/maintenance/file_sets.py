@@ -99,6 +99,7 @@ class FileSet:
     :param files: all its files.
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
+    :param expires_at: when its plan became unusable; ``None`` if it has none.
     """
 
     kind: FileKind
@@ -107,6 +108,7 @@ class FileSet:
     files: list[StoragePath] = field(default_factory=list)
     foreign: str | None = None
     until: datetime | None = None
+    expires_at: datetime | None = None
 
     @property
     def made_at(self) -> datetime:
@@ -115,8 +117,8 @@ class FileSet:
 
     @property
     def ages_from(self) -> datetime:
-        """The time in the id, or that of what the files say, if it is later."""
-        return max(self.made_at, self.until or self.made_at)
+        """The time in the id, or that of what the files say, if it is later: until then they may be needed."""
+        return max(self.made_at, self.until or self.made_at, self.expires_at or self.made_at)
 
     def look_into(self, cluster: str) -> None:
         """Find all its files, and read what they are.
@@ -182,7 +184,9 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
         times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
-    except (TypeError, ValueError):
+        if folder in (paths.PLANS, paths.PRUNE_PLANS):
+            file_set.expires_at = parse_time(content["expires_at"])
+    except (KeyError, TypeError, ValueError):
         return f"{path} is not what its name says"
     file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
     return None if same else f"{path} is not what its name says"

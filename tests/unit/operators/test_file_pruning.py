@@ -53,7 +53,7 @@ def make_older(storage: Path, days: int) -> set[str]:
     """Let everything that is there be of so many days ago, by the times in ids and texts; give its names."""
     before = files(storage)
     stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}T"
-    days_of_test = [datetime.now(UTC) - timedelta(days=back) for back in (0, 1)]  # it may run over midnight
+    days_of_test = [datetime.now(UTC) - timedelta(days=back) for back in (0, 1, -1)]  # a plan ends a day later
     today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
     date = re.compile(rf"(?:{'|'.join(f'{day:%Y-%m-%d}' for day in days_of_test)})T")
     dated = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%d}T"

@@ -145,3 +145,18 @@ def test_a_pruning_that_fails_at_a_snapshot_leaves_the_records_that_outlive_it(
     with pytest.raises(StorageError, match="denied"):
         prune(Layout(tmp_path, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
     assert record.exists()
+
+
+@pytest.mark.parametrize(("ended", "kept"), [(-20, True), (5, True), (80, False)])
+@pytest.mark.parametrize("folder", ["plans", "prune_plans"])
+def test_a_backup_is_kept_for_as_long_after_the_last_deletion_as_the_limit_says(
+    tmp_path: Path, folder: str, ended: float, kept: bool
+) -> None:
+    """A plan may wait for months: a group that it deleted yesterday has no older backup than that."""
+    backups = []
+    for days, end in ((100, ended), (0, -1)):
+        plan_id = id_of(days)
+        write(tmp_path, f"{folder}/{plan_id}.json", {"plan_id": plan_id, "expires_at": ago(end).isoformat()})
+        backups.append(write(tmp_path, f"backups/{plan_id}.json", {"plan_id": plan_id}))
+    assert len(run(tmp_path, cleanup=60).removed["cleanup"]) == (0 if kept else 1)
+    assert backups[0].exists() is kept
