@@ -18,9 +18,9 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
 log = logging.getLogger(__name__)
@@ -131,13 +131,14 @@ class KeepAliveRecords:
         self._folders = [self._layout]
         found = self._read_new(self._layout)
         for other, inside in other_folders(self._layout) if self._kafka_cluster_id else ():
-            if CHANGES in inside and (of_this_cluster := self._read_new(other)):
+            of_this_cluster = self._read_new(other) if CHANGES in inside else {}
+            if of_this_cluster or _may_be_of(other, self._kafka_cluster_id):
                 self._folders.append(other)
-                _merge(found, of_this_cluster)
+            _merge(found, of_this_cluster)
         return found
 
     def read_new(self) -> dict[str, KeptAlive]:
-        """Return the groups of the runs that were recorded since, in the folders that had runs of this cluster.
+        """Return the groups of the runs that were recorded since, in the folders that may be of this cluster.
 
         Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
         """
@@ -198,6 +199,15 @@ def other_folders(layout: Layout) -> Iterator[tuple[Layout, list[str]]]:
                 continue
             raise
         yield Layout(layout.base, name), inside
+
+
+def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
+    """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may."""
+    newest = max(filter(is_id, snapshot_ids(layout)), default=None)
+    try:
+        return newest is None or load_manifest(layout, newest).kafka_cluster_id == kafka_cluster_id
+    except SnapshotError:
+        return True
 
 
 def _runs(
