@@ -32,8 +32,9 @@ class FileKind(StrEnum):
     LISTING = "listing"
 
 
-# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files. The file that
-# completes a set comes first, so that a partly removed set is not mistaken for a complete one.
+# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files, in the order in
+# which they are removed. The manifest of a snapshot comes first: without its rows, it would stop every job. What says
+# that the rows of a plan and a backup are ours comes last: without it, nobody would remove the others.
 _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     FileKind.SNAPSHOT: (
         (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
@@ -52,14 +53,14 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.DATA, re.compile(rf"({ID})"), True),
     ),
     FileKind.CLEANUP: (
-        (paths.PLANS, re.compile(rf"({ID})\.json"), False),
         (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
-        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
-        (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
         (paths.APPROVALS, re.compile(rf"({ID})"), True),
         (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
+        (paths.PLANS, re.compile(rf"({ID})\.json"), False),
+        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
     ),
     FileKind.CHANGE: (
         (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{WHAT}|{RESTORE})-)?(?:before|result)\.json"), False),
@@ -144,7 +145,7 @@ class FileSet:
             self.files.append(inside)
 
     def remove(self) -> None:
-        """Remove the files that ``look_into`` has found, those that complete the set first."""
+        """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
         for path in self.files:
             path.unlink()
         for found in self.found:

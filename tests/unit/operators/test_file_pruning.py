@@ -106,6 +106,27 @@ def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]
     assert files(storage) == newest
 
 
+@pytest.mark.parametrize("done", range(11))
+def test_what_an_error_leaves_another_run_removes(
+    years: tuple[Path, list[set[str]]], done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, (oldest, middle, newest) = years
+    left, unlink = [done], Path.unlink
+
+    def fail_once(path: Path) -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            raise PermissionError(13, "denied")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", fail_once)
+    with pytest.raises(StorageError, match="denied"):
+        prune(storage, snapshot_days=500)
+    assert prune(storage, snapshot_days=500)["foreign"] == {}
+    assert not oldest & files(storage)
+    assert middle | newest == files(storage)
+
+
 def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]]) -> None:
     storage, ages = years
     root = storage / scene.CLUSTER
