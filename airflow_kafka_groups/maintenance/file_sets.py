@@ -67,7 +67,11 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
     ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }
-_IN_FOLDER = re.compile(r"\d{6}\.json|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc")
+# What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
+_IN_FOLDER = re.compile(
+    r"\d{6}\.json|\.\d{6}\.json\.[0-9a-f]{8}\.tmp"
+    r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
+)
 _OBSERVED = paths.summaries(TableName.OBSERVATIONS)
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
