@@ -15,7 +15,7 @@ from pathlib import Path
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
-from airflow_kafka_groups.contracts.ids import ID, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, RESTORE, WHAT
@@ -163,7 +163,7 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     for folder, pattern, is_folder in _PLACES[kind]:
         place = layout.root / folder
         for path in sorted(place.iterdir(), key=lambda path: path.name) if place.exists() else ():
-            if match := pattern.fullmatch(path.name):
+            if (match := pattern.fullmatch(path.name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
                 file_set.found.append(_Found(path, folder, is_folder))
     return [sets[id_] for id_ in sorted(sets)]

@@ -213,6 +213,7 @@ def test_what_has_another_name_is_not_even_looked_at(years: tuple[Path, list[set
     storage, _ = years
     root = storage / scene.CLUSTER
     mine = [root / "plans" / "README.json", root / "mine" / "20200101T000000Z-00000000.json", root / "data" / "x" / "y"]
+    mine.append(root / "manifests" / "20201399T000000Z-00000000.json")  # no such day
     for path in mine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
