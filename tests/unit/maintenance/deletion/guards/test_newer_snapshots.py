@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, Ticking, timeout
+from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.deletion.steps import delete, fates
 from tests.unit.maintenance.scene import LATER, POLICY, backed_up, layout_in, planned
 from tests.unit.maintenance.snapshot.test_later_snapshots import Slow
@@ -69,6 +69,17 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
     joins(admin)
     await take_snapshot(admin, layout, now=Slow(began, 4))
     admin.groups["a"] = FakeGroup()
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
+async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path) -> None:
+    """Another DAG may look at some groups every minute."""
+    admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
+    await take_snapshot(admin, layout, now=Slow(NOW - timedelta(minutes=16), 20))
+    admin.groups["a"] = FakeGroup()
+    for minute in range(1, 16):
+        await take_snapshot(admin, layout, group_ids=["b"], now=Ticking(NOW - timedelta(minutes=16 - minute)))
+    plan, _ = await backed_up(admin, layout)
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
