@@ -25,7 +25,7 @@ def create_local(path: Path, data: bytes) -> None:
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
-            _write_through(path, data)
+            _create_in_place(path, data)
     finally:
         with suppress(OSError):
             part.unlink()
@@ -47,6 +47,18 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _create_in_place(path: Path, data: bytes) -> None:
+    """Create a file under its own name. One that is torn, as on a full disk, would count as there for good."""
+    try:
+        _write_through(path, data)
+    except FileExistsError:  # somebody else's
+        raise
+    except OSError:
+        with suppress(OSError):
+            path.unlink()
+        raise
 
 
 def _write_through(path: Path, data: bytes) -> None:

@@ -47,6 +47,7 @@ ELSEWHERE = {
     "maintenance/deletion/": "unit/maintenance/deletion/test_service.py",
     "maintenance/deletion/audit.py": "unit/operators/test_deletion_records.py",
     "maintenance/file_pruning.py": "unit/operators/test_file_pruning.py",
+    "maintenance/file_sets.py": "unit/operators/test_file_pruning.py",
     "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
     "maintenance/keep_alive/": "unit/maintenance/keep_alive/test_service.py",
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",

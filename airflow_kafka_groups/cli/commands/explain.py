@@ -252,7 +252,7 @@ def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
 
     history = read_history(layout, cluster_id)
-    for run in history.of_group(group_id)[-_RUNS:]:
+    for run in history.of_group(group_id, _RUNS):
         outcome = run.outcomes[group_id]
         dry = " (dry run)" if run.begun.get("dry_run") else ""
         evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"

@@ -129,11 +129,12 @@ class Checkpoint:
         """Read the tries of a request."""
         return [self._read_run(number) for number in self._requests.get(request_id, ())]
 
-    def of_group(self, group_id: str) -> list[RunRecord]:
-        """Read the runs that dealt with a group."""
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Read the runs that dealt with a group, or the newest of them."""
         for row in self._blocks.find(group_id) or ():
             if row[0] == group_id:
-                return [self._read_run(number) for number in _Row.from_json(row).runs]
+                numbers = _Row.from_json(row).runs
+                return [self._read_run(number) for number in (numbers if newest is None else numbers[-newest:])]
         return []
 
 

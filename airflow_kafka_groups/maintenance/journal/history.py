@@ -144,8 +144,8 @@ class Settled(Protocol):
     def of_request(self, request_id: str) -> list[RunRecord]:
         """Read the tries of a request."""
 
-    def of_group(self, group_id: str) -> list[RunRecord]:
-        """Read what the runs that dealt with a group say of it."""
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Read what the runs that dealt with a group say of it, or the newest of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,11 +213,15 @@ class History:
         found = (*settled.items(), *leases_of(self.runs).items())
         return {group_id for group_id, at in found if at >= since}
 
-    def of_group(self, group_id: str) -> list[RunRecord]:
-        """Return the runs that dealt with a group; of those in a checkpoint, what they say of this group only."""
-        settled = [] if self.settled is None else self.settled.of_group(group_id)
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Return the runs that dealt with a group; of those in a checkpoint, what they say of this group only.
+
+        :param newest: only so many, at least 1: each of those in a checkpoint is read for it. Default: all.
+        """
+        settled = [] if self.settled is None else self.settled.of_group(group_id, newest)
         found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
-        return [run for run in self.earlier if group_id in run.outcomes] + [found[number] for number in sorted(found)]
+        runs = [run for run in self.earlier if group_id in run.outcomes] + [found[number] for number in sorted(found)]
+        return runs if newest is None else runs[-newest:]
 
     def _of(self, request_id: str | None) -> Iterable[RunRecord]:
         if request_id is None:

@@ -99,10 +99,11 @@ def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[R
     return NoticeBook(layout.base, kafka_cluster_id).read()
 
 
-def marked(notices: Mapping[str, Notice], plan: DeletionPlan) -> dict[str, Notice]:
+def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: bool = True) -> dict[str, Notice]:
     """Return the marks after a plan: its groups that wait for a notice get one, and groups that live lose theirs.
 
     :param plan: the plan. Its snapshot's time is that of new marks, by the same clock as every later sign of life.
+    :param of_all_groups: whether a group that the plan does not name is gone, and its mark with it. Default true.
     """
     at = time_of(plan.snapshot_id) if is_id(plan.snapshot_id) else plan.created_at
     stale = set(plan.group_ids)
@@ -118,6 +119,8 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan) -> dict[str, Notic
         if before.owner != group.owner or before.contact != plan.policy.contact_of(group.owner):
             before = replace(before, notified_at=None)
         found[group.group_id] = replace(before, owner=group.owner)
+    if not of_all_groups:
+        stale |= notices.keys() - {group.group_id for group in plan.kept}
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
     return {**others, **found}
 

@@ -18,9 +18,9 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
 log = logging.getLogger(__name__)
@@ -130,14 +130,15 @@ class KeepAliveRecords:
         self._seen.clear()
         self._folders = [self._layout]
         found = self._read_new(self._layout)
-        for other in _others(self._layout) if self._kafka_cluster_id else ():
-            if of_this_cluster := self._read_new(other):
+        for other, inside in other_folders(self._layout) if self._kafka_cluster_id else ():
+            of_this_cluster = self._read_new(other) if CHANGES in inside else {}
+            if of_this_cluster or _may_be_of(other, self._kafka_cluster_id):
                 self._folders.append(other)
-                _merge(found, of_this_cluster)
+            _merge(found, of_this_cluster)
         return found
 
     def read_new(self) -> dict[str, KeptAlive]:
-        """Return the groups of the runs that were recorded since, in the folders that had runs of this cluster.
+        """Return the groups of the runs that were recorded since, in the folders that may be of this cluster.
 
         Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
         """
@@ -170,8 +171,11 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
         found[group_id] = replace(later, until=max(kept.until, before.until))
 
 
-def _others(layout: Layout) -> Iterator[Layout]:
-    """Yield the other folders of the storage: other connections may lead to the same cluster."""
+def other_folders(layout: Layout) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+
+    Raises ``StorageError``.
+    """
     for name in list_names(layout.base):
         if name == layout.cluster or not is_cluster_name(name):
             continue
@@ -181,8 +185,16 @@ def _others(layout: Layout) -> Iterator[Layout]:
             if isinstance(exc.__cause__, NotADirectoryError):
                 continue
             raise
-        if CHANGES in inside:
-            yield Layout(layout.base, name)
+        yield Layout(layout.base, name), inside
+
+
+def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
+    """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may."""
+    newest = max(filter(is_id, snapshot_ids(layout)), default=None)
+    try:
+        return newest is None or load_manifest(layout, newest).kafka_cluster_id == kafka_cluster_id
+    except SnapshotError:
+        return True
 
 
 def _runs(

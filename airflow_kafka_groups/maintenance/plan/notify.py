@@ -8,10 +8,12 @@ from html import escape
 from typing import Any
 
 from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
 from airflow_kafka_groups.maintenance.shown import printable, shortened
+from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100
@@ -104,7 +106,7 @@ def notify_owners(
     """
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
-    marks = marked(before, plan)
+    marks = marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     if marks != before and not dry_run:
         book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
@@ -122,6 +124,14 @@ def notify_owners(
             book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, notified=name, contact=notice.contact)
         done.notified[name] = len(notice.groups)
     return done
+
+
+def _is_of_all_groups(layout: Layout, plan: DeletionPlan) -> bool:
+    """Whether the plan's snapshot looked for all groups. Where nobody knows, other groups keep their marks."""
+    try:
+        return not is_partial(load_manifest(layout, plan.snapshot_id))
+    except SnapshotError:
+        return False
 
 
 def _messages(

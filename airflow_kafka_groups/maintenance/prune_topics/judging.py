@@ -113,12 +113,16 @@ class JudgedGroup:
                 topic.observations += 1
 
     def is_settled(self, enough: timedelta, observations: int) -> bool:
-        """Return whether no older snapshot can change what is decided about the group."""
+        """Return whether no older snapshot is worth reading.
+
+        A movement of subscribed topics is looked for twice as far back as is asked for, and no further: a group whose
+        topics stand still for good would have the complete history read every time. Without one, nothing is pruned.
+        """
+        seconds = enough.total_seconds()
         return all(
             topic.observations >= observations
-            and self.idle_seconds(topic) >= enough.total_seconds()
-            and self.moved_after is not None
-            and self.moved_after >= topic.idle_since
+            and (idle := self.idle_seconds(topic)) >= seconds
+            and ((self.moved_after is not None and self.moved_after >= topic.idle_since) or idle >= 2 * seconds)
             for topic in self.open
         )
 
@@ -141,7 +145,7 @@ def judge(
 
     :param snapshot: the newest snapshot, a complete one.
     :param groups: the groups to judge, with the topics that it proves their members are subscribed to.
-    :param enough: the longest idle time that is asked for: older snapshots are not read.
+    :param enough: the longest idle time that is asked for: snapshots older than twice that are not read.
     :param observations: the most snapshots that are asked for.
     :param max_gap: the longest time between two snapshots that count, ``None`` for any.
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from datetime import timedelta
 
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import is_id, time_of, time_prefix
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 
 _BEFORE = 10
-"""How many snapshots that began before are asked when they ended."""
+_LONGEST = timedelta(hours=6)
+"""How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
 
 
 def later_snapshots(
@@ -23,12 +26,21 @@ def later_snapshots(
     :param snapshot_id: the other one.
     :param known: ids to leave out; those that were looked at are added. Default: none.
 
-    Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known.
+    Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known. So it does if the other one is
+    gone and others are left: whatever removed it, such as a pruning of files, may have removed later ones.
     """
     ids = list(filter(is_id, snapshot_ids(layout)))
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    if ids and ids[place : place + 1] != [snapshot_id]:  # a listing may be late: it is asked for by its name
+        try:
+            load_manifest(layout, snapshot_id)
+        except SnapshotError as exc:
+            raise SnapshotError(
+                f"{exc}. Later ones may be gone, too, and what they showed is not known: take a new one, and plan again"
+            ) from exc
     known = set() if known is None else known
-    for id_ in ids[max(place - _BEFORE, 0) :]:
+    before = bisect_left(ids, time_prefix(began_at - _LONGEST))
+    for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known or id_ == snapshot_id:
             continue
         if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at:

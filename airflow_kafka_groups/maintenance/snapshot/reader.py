@@ -6,6 +6,7 @@ import heapq
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
+from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -21,6 +22,8 @@ from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, G
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
+_MOST_READ = 100
+"""The most manifests that are read to find one of the same groups."""
 
 
 class GroupSummary(NamedTuple):
@@ -94,12 +97,13 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     :param manifest: the other one's.
     :param ago: how much older.
 
-    ``None`` if there is none, or if one that may be it cannot be read. Raises ``StorageError``.
+    ``None`` if there is none among the newest of that age, or if one that may be it cannot be read. Raises
+    ``StorageError``.
     """
     latest = manifest.observed_at - ago
-    for snapshot_id in reversed(snapshot_ids(layout)):
-        if not is_id(snapshot_id) or time_of(snapshot_id) > latest:
-            continue
+    older = (id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_) and time_of(id_) <= latest)
+    # After a change of what is snapshotted, no older one is of the same groups.
+    for snapshot_id in islice(older, _MOST_READ):
         try:
             found = load_manifest(layout, snapshot_id)
         except SnapshotError:

@@ -88,6 +88,29 @@ def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
     assert synced[-2:] == [str(tmp_path / "new" / "file"), str(tmp_path / "new")], "an earlier try may have died first"
 
 
+def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next number of a journal would be taken for good, by an entry that nobody can read."""
+    create_file(folder / "before", b"x")
+    full, sync = [True], os.fsync
+
+    def link(source: object, target: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    def fill_up(descriptor: int) -> None:
+        if full[0] and os.readlink(f"/proc/self/fd/{descriptor}").endswith("/one"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr("os.fsync", fill_up)
+    with pytest.raises(StorageError, match="No space left"):
+        create_file(folder / "one", b"all of it")
+    assert list_names(folder) == ["before"]
+    full[0] = False
+    create_file(folder / "one", b"another")
+    assert read_file(folder / "one") == b"another"
+
+
 def test_without_hard_links_the_file_is_still_created_exclusively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

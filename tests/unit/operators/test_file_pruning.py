@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
-from airflow_kafka_groups.maintenance.file_pruning import FileKind, PruningLimits
+from airflow_kafka_groups.maintenance.file_pruning import PruningLimits
 from airflow_kafka_groups.maintenance.file_pruning import prune as prune_files
+from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
@@ -51,7 +53,7 @@ def make_older(storage: Path, days: int) -> set[str]:
     """Let everything that is there be of so many days ago, by the times in ids and texts; give its names."""
     before = files(storage)
     stamp = f"{datetime.now(UTC) - timedelta(days=days):%Y%m%d}T"
-    days_of_test = [datetime.now(UTC) - timedelta(days=back) for back in (0, 1)]  # it may run over midnight
+    days_of_test = [datetime.now(UTC) - timedelta(days=back) for back in (0, 1, -1)]  # a plan ends a day later
     today = re.compile(rf"(?:{'|'.join(f'{day:%Y%m%d}' for day in days_of_test)})T(?=\d{{6}}Z-)")
     date = re.compile(rf"(?:{'|'.join(f'{day:%Y-%m-%d}' for day in days_of_test)})T")
     dated = f"{datetime.now(UTC) - timedelta(days=days):%Y-%m-%d}T"
@@ -102,6 +104,37 @@ def test_old_sets_go_whole_and_only_when_told(years: tuple[Path, list[set[str]]]
     assert not [path for path in (storage / scene.CLUSTER / "data").iterdir() if not list(path.iterdir())]
     assert prune(storage, snapshot_days=1, cleanup_days=1)["kept"] == {**SETS, "snapshot": 1, "cleanup": 1}
     assert files(storage) == newest
+
+
+@pytest.mark.parametrize("done", range(11))
+def test_what_an_error_leaves_another_run_removes(
+    years: tuple[Path, list[set[str]]], done: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage, (oldest, middle, newest) = years
+    left, unlink = [done], Path.unlink
+
+    def fail_once(path: Path) -> None:
+        left[0] -= 1
+        if left[0] == -1:
+            raise PermissionError(13, "denied")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", fail_once)
+    with pytest.raises(StorageError, match="denied"):
+        prune(storage, snapshot_days=500)
+    assert prune(storage, snapshot_days=500)["foreign"] == {}
+    assert not oldest & files(storage)
+    assert middle | newest == files(storage)
+
+
+def test_what_a_killed_process_was_about_to_write_goes_with_its_set(years: tuple[Path, list[set[str]]]) -> None:
+    storage, (oldest, _, _) = years
+    (plan,) = {name.split("/")[-1][:25] for name in oldest if "/plans/" in name}
+    torn = storage / scene.CLUSTER / "approvals" / plan / ".000001.json.0a1b2c3d.tmp"
+    torn.parent.mkdir(parents=True, exist_ok=True)
+    torn.write_text('{"format": 1, "ki')
+    assert prune(storage)["foreign"] == {}
+    assert not torn.parent.exists()
 
 
 def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]]) -> None:
@@ -180,6 +213,7 @@ def test_what_has_another_name_is_not_even_looked_at(years: tuple[Path, list[set
     storage, _ = years
     root = storage / scene.CLUSTER
     mine = [root / "plans" / "README.json", root / "mine" / "20200101T000000Z-00000000.json", root / "data" / "x" / "y"]
+    mine.append(root / "manifests" / "20201399T000000Z-00000000.json")  # no such day
     for path in mine:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("{}")
@@ -273,3 +307,31 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
     found = prune(tmp_path)
     assert rows.exists()
     assert (found["removed"]["snapshot"], list(found["foreign"])) == (0, [f"snapshot {old}"])
+
+
+def test_only_what_is_old_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder may have the snapshots of a year, and a run of each day removes those of one."""
+    now = datetime.now(UTC) - timedelta(minutes=30)
+    for hours in range(100):
+        snapshot = f"{now - timedelta(hours=hours):%Y%m%dT%H%M%SZ}-00000001"
+        manifest = {"format": 1, "snapshot_id": snapshot, "cluster": scene.CLUSTER}
+        for where, content in (
+            (f"manifests/{snapshot}.json", json.dumps(manifest)),
+            (f"data/{snapshot}/part-00000.parquet", "rows"),
+        ):
+            path = tmp_path / scene.CLUSTER / where
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+    looks: list[Path] = []
+
+    def noted(method: Callable[[Path], Any]) -> Callable[[Path], Any]:
+        def look(path: Path) -> Any:
+            looks.append(path)
+            return method(path)
+
+        return look
+
+    for name in ("read_bytes", "iterdir"):
+        monkeypatch.setattr(Path, name, noted(getattr(Path, name)))
+    assert prune(tmp_path, snapshot_days=4)["removed"]["snapshot"] == 4
+    assert len(looks) < 20

@@ -230,6 +230,8 @@ async def test_a_plan_that_a_deletion_by_name_left_does_not_undercut_the_idle_ti
     plan = load_plan(layout, plan_id)
     with pytest.raises(PlanError, match="no deletion by name"):
         await delete_plan(admin, layout, plan, floors=SiteFloors(min_idle_seconds=604_800))
+    with pytest.raises(PlanError, match="name them again"):
+        await delete_plan(admin, layout, plan)
     assert admin.deleted == []
 
 

@@ -86,6 +86,29 @@ def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch
     assert len(read) < 12
 
 
+@pytest.mark.parametrize("open_ones", [(), (2,), (2 * EVERY,)], ids=str)
+def test_of_a_group_only_the_runs_that_are_asked_for_are_read(
+    tmp_path: Path, open_ones: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group that a dry run names each day is in hundreds of them after a year."""
+    runs(tmp_path, 1, 4 * EVERY + 1, open_ones=open_ones)
+    history, every = Journal(tmp_path, "c").current(), Journal(tmp_path, "c").read()
+    read: list[str] = []
+    real = durable_files.read_file
+
+    def noted(path: Path) -> bytes | None:
+        read.append(str(path))
+        return real(path)
+
+    monkeypatch.setattr(files, "read_file", noted)
+    for newest in (1, 3, 100):
+        wanted = [run.number for run in every.of_group("often")][-newest:]
+        read.clear()
+        assert [run.number for run in history.of_group("often", newest)] == wanted
+        if newest < 100:
+            assert len({path for path in read if "/ended.json" in path}) <= newest
+
+
 def test_what_an_open_run_did_after_the_checkpoint_counts(tmp_path: Path) -> None:
     of_cluster = Journal(tmp_path, "c")
     late = of_cluster.begin({"run_id": "late", "request_id": "q"}, NOW, after=of_cluster.current())

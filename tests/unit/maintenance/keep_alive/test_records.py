@@ -9,7 +9,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import Ticking
 
 FIRST, SECOND = "20260301T120000Z-00000001", "20260302T120000Z-00000002"
 AT = {run: datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for run in (FIRST, SECOND)}
@@ -123,6 +126,24 @@ def test_a_storage_that_denies_what_exists_hides_no_run(layout: Layout, monkeypa
     monkeypatch.setattr(Path, "exists", lambda self: False)
     assert set(KeepAliveRecords(layout, "k").read()) == {"a", "b"}
     assert KeepAliveRecords(layout, "another").read() == {}
+
+
+@pytest.mark.parametrize(("shows", "found"), [("k", True), ("another", False), ("nothing", True), ("damaged", True)])
+async def test_the_first_run_of_another_connection_counts_during_a_deletion(
+    layout: Layout, shows: str, found: bool
+) -> None:
+    other, admin = Layout(layout.base, "standby"), FakeAdmin()
+    (other.root / "changes").mkdir(parents=True)
+    if shows != "nothing":
+        admin.cluster = shows
+        taken = await take_snapshot(admin, other, now=Ticking())
+        if shows == "damaged":
+            other.manifest(taken.snapshot_id).write_bytes(b"{")
+    records = KeepAliveRecords(layout, "k")
+    assert records.read() == {}
+    write(other, FIRST, "before", RESTORED.replace(b'"what"', b'"kafka_cluster_id": "k", "what"'), tag="restore-")
+    assert set(records.read_new()) == ({"a", "b"} if found else set())
+    assert records.read_new() == {}, "what was read counts from the first reading on"
 
 
 def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

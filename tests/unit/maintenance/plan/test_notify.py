@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoti
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
@@ -53,9 +54,13 @@ class Story:
         self.idle_since = NOW - 9 * DAY
 
     async def plan(
-        self, at: datetime, kept_alive: Mapping[str, KeptAlive] | None = None, **judged: Any
+        self,
+        at: datetime,
+        kept_alive: Mapping[str, KeptAlive] | None = None,
+        include: tuple[str, ...] = EVERYTHING,
+        **judged: Any,
     ) -> DeletionPlan:
-        summary = await take_snapshot(self.admin, self.layout, now=Ticking(at))
+        summary = await take_snapshot(self.admin, self.layout, include=include, now=Ticking(at))
         reader = SnapshotReader(self.layout, summary.snapshot_id)
         policy = PlanPolicy(max_share=1.0).by_file(self.file)
         plan = make_plan(
@@ -82,6 +87,22 @@ class Story:
         await backup_groups(self.admin, self.layout, plan, now=Ticking(at))
         result = await delete_plan(self.admin, self.layout, plan, policy=self.file, now=Ticking(at))
         return {item.group_id: (item.outcome.value, item.code) for item in result.report.outcomes}
+
+
+async def test_two_clean_ups_of_parts_of_a_cluster_leave_each_other_s_marks_alone(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "web1")
+    for day in range(3):
+        for hour, include in enumerate(("pay*", "web*")):
+            at = NOW + day * DAY + hour * timedelta(hours=1)
+            plan = await story.plan(at, include=(include,))
+            assert not plan.group_ids
+            story.notify(plan, at + timedelta(minutes=5))
+    assert [notice.owner for notice in story.sent] == ["pay", "web"], "nobody is notified every day"
+    assert (await story.plan(NOW + 3 * DAY, include=("pay*",))).group_ids == ["pay1"]
+    del story.admin.groups["web1"]
+    complete = await story.plan(NOW + 4 * DAY)
+    story.notify(complete, NOW + 4 * DAY)
+    assert set(NoticeBook(story.layout.base, CLUSTER_ID).read()) == {"pay1"}, "what is gone has no mark"
 
 
 def waiting(plan: DeletionPlan) -> list[str]:

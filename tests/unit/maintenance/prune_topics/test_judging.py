@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.prune_topics.judging import JudgedGroup, UnreadTopic, judge
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import (
     SnapshotReader,
     latest_manifest,
@@ -26,7 +27,7 @@ from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscri
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, broker_error, timeout
+from tests.fakes.groups import NOW, Ticking, broker_error, timeout
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, snapshots
 
 pytestmark = pytest.mark.safety
@@ -66,6 +67,31 @@ async def test_older_snapshots_than_are_needed_are_not_read(tmp_path: Path) -> N
     assert old_of(layout, hours=2).observations == 3
     with pytest.raises(SnapshotError):
         old_of(layout)
+
+
+async def test_a_group_whose_topics_stand_still_is_not_followed_back_for_ever(tmp_path: Path) -> None:
+    """A year of hourly snapshots would be read every day, for a group that nothing is pruned from anyway."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 6)
+    admin.groups["app"]._subscribed = frozenset({"still"})
+    await snapshots(admin, layout, 8, first=NOW + 6 * HOUR)
+    for snapshot_id in snapshot_ids(layout)[:8]:
+        next(iter(layout.snapshot_data(snapshot_id).iterdir())).write_bytes(b"no parquet")
+    (group,) = judged(layout, hours=2)
+    assert group.topics["old"].observations == 5
+    assert group.moved_after is None, "so that nothing is pruned"
+
+
+async def test_a_movement_shortly_before_the_idle_time_that_is_asked_for_counts(
+    tmp_path: Path,
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    await snapshots(admin, layout, 3)
+    for hour in (3, 4, 5):
+        await take_snapshot(admin, layout, now=Ticking(NOW + hour * HOUR))
+    (group,) = judged(layout, hours=2)
+    assert group.moved_after is not None
+    assert group.newest.observed_at - group.moved_after == 4 * HOUR
 
 
 def subscribe(admin: FakeAdmin) -> None:

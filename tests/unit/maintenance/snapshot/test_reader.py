@@ -3,6 +3,8 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -12,13 +14,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.contracts.ids import time_prefix
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.reader import (
     SnapshotReader,
     latest_manifest,
     load_manifest,
+    seen_before,
     snapshot_ids,
 )
+from airflow_kafka_groups.maintenance.storage import write_json
 from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
@@ -186,3 +191,28 @@ async def test_a_damaged_newest_manifest_hides_nothing(tmp_path: Path) -> None:
     (tmp_path / "prod" / "manifests" / "99990301T120000Z-0123abcd.json").write_text("{")
     with pytest.raises(SnapshotError, match="incomplete"):
         latest_manifest(layout)
+
+
+async def test_a_snapshot_of_the_same_groups_is_not_looked_for_in_the_history_of_a_year(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever changes what is snapshotted has no older snapshot of the same groups."""
+    layout = layout_in(tmp_path)
+    manifest = (await snapshot(FakeAdmin(), layout)).manifest
+    at = manifest.observed_at
+    for hour in range(24, 24 + 200):
+        older = replace(manifest, snapshot_id=f"{time_prefix(at - timedelta(hours=hour))}-00000001")
+        older = replace(older, observed_at=at - timedelta(hours=hour))
+        write_json(layout.manifests, f"{older.snapshot_id}.json", older.to_json())
+    assert seen_before(layout, manifest, timedelta(days=1)) == at - timedelta(days=1)
+    reads: list[Path] = []
+    read = Path.read_bytes
+
+    def noted(path: Path) -> bytes:
+        reads.append(path)
+        return read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", noted)
+    others = replace(manifest, scope={**manifest.scope, "exclude": ["tmp-*"]})
+    assert seen_before(layout, others, timedelta(days=1)) is None
+    assert len(reads) == 100

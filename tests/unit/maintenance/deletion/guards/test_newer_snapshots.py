@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,12 +12,15 @@ import pytest
 from airflow_kafka_groups.contracts.ids import new_id, time_of
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, Ticking, timeout
+from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.deletion.steps import delete, fates
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, layout_in, planned
 from tests.unit.maintenance.snapshot.test_later_snapshots import Slow
 
 pytestmark = pytest.mark.safety
@@ -65,6 +69,17 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
     joins(admin)
     await take_snapshot(admin, layout, now=Slow(began, 4))
     admin.groups["a"] = FakeGroup()
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
+async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path) -> None:
+    """Another DAG may look at some groups every minute."""
+    admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
+    await take_snapshot(admin, layout, now=Slow(NOW - timedelta(minutes=16), 20))
+    admin.groups["a"] = FakeGroup()
+    for minute in range(1, 16):
+        await take_snapshot(admin, layout, group_ids=["b"], now=Ticking(NOW - timedelta(minutes=16 - minute)))
+    plan, _ = await backed_up(admin, layout)
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
@@ -165,3 +180,25 @@ async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path
     with pytest.raises(SnapshotError):
         await delete(admin, layout, plan)
     assert admin.deleted == []
+
+
+@pytest.mark.parametrize("removed", ["by a pruning", "by hand"])
+async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path, removed: str) -> None:
+    """A snapshot showed the group in use, and was removed before the plan was approved: files get old, plans wait."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan = await planned(admin, layout, replace(POLICY, max_plan_age_seconds=timedelta(days=90).total_seconds()))
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    joins(admin)
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=5)))
+    admin.groups["a"] = FakeGroup()
+    newest = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=60)))
+    if removed == "by hand":
+        for manifest in (tmp_path / "prod" / "manifests").iterdir():  # it is fast
+            if manifest.stem != newest.snapshot_id:
+                manifest.unlink()
+    else:
+        limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
+        assert len(prune(layout, limits, now=LATER + timedelta(days=70), dry_run=False).removed["snapshot"]) == 2
+    with pytest.raises(SnapshotError, match="plan again"):
+        await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))
+    assert set(admin.groups) == {"a"}

@@ -1,0 +1,212 @@
+"""The sets of files of a cluster: a snapshot, a clean-up, a change of offsets or a listing with all that belongs to it.
+
+Sets are found by the names of files and folders alone. What is in them is looked at for one set at a time, by whoever
+is about to remove it: a folder may have the snapshots of a year. Other files in the same folders are not touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+
+from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
+from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
+from airflow_kafka_groups.contracts.paths import TableName
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, RESTORE, WHAT
+from airflow_kafka_groups.maintenance.report.page import HEAD
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+
+
+class FileKind(StrEnum):
+    """The kind of a file set."""
+
+    SNAPSHOT = "snapshot"
+    CLEANUP = "cleanup"
+    CHANGE = "change"
+    LISTING = "listing"
+
+
+# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files, in the order in
+# which they are removed. The manifest of a snapshot comes first: without its rows, it would stop every job. What says
+# that the rows of a plan and a backup are ours comes last: without it, nobody would remove the others.
+_PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
+    FileKind.SNAPSHOT: (
+        (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
+        (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
+        (paths.VERDICTS, re.compile(rf"({ID})"), True),
+        *(
+            place
+            for table in (TableName.VERDICTS, TableName.OBSERVATIONS)
+            for place in (
+                (paths.summaries(table), re.compile(rf"({ID})\.json"), False),
+                (paths.table(table), re.compile(rf"snapshot_id=({ID})"), True),
+            )
+        ),
+        (paths.DATA, re.compile(rf"({ID})"), True),
+    ),
+    FileKind.CLEANUP: (
+        (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
+        (paths.APPROVALS, re.compile(rf"({ID})"), True),
+        (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
+        (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
+        (paths.PLANS, re.compile(rf"({ID})\.json"), False),
+        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
+    ),
+    FileKind.CHANGE: (
+        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{WHAT}|{RESTORE})-)?(?:before|result)\.json"), False),
+    ),
+    FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
+}
+# What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
+_IN_FOLDER = re.compile(
+    r"\d{6}\.json|\.\d{6}\.json\.[0-9a-f]{8}\.tmp"
+    r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
+)
+_OBSERVED = paths.summaries(TableName.OBSERVATIONS)
+# The field of a JSON file that must be the id in its name; "" for none.
+_OWN_NAME = {
+    paths.MANIFESTS: "snapshot_id",
+    _OBSERVED: "snapshot_id",
+    paths.PLANS: "plan_id",
+    paths.PRUNE_PLANS: "plan_id",
+    paths.BACKUPS: "plan_id",
+    paths.CHANGES: "run_id",
+    paths.LISTINGS: "",
+}
+_FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: (OBSERVATIONS_FORMAT,)}
+_REPORT_BEGINS = HEAD.encode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file of a set, or a folder of such files: where it is, and the folder of its kind."""
+
+    path: StoragePath
+    place: str
+    is_folder: bool
+
+
+@dataclass(slots=True)
+class FileSet:
+    """Files that belong together.
+
+    :param found: its files and folders, by name. The others are known after ``look_into``:
+    :param files: all its files.
+    :param foreign: why they must not be removed.
+    :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
+    :param expires_at: when its plan became unusable; ``None`` if it has none.
+    """
+
+    kind: FileKind
+    id: str
+    found: list[_Found] = field(default_factory=list)
+    files: list[StoragePath] = field(default_factory=list)
+    foreign: str | None = None
+    until: datetime | None = None
+    expires_at: datetime | None = None
+
+    @property
+    def made_at(self) -> datetime:
+        """The time in the id."""
+        return time_of(self.id)
+
+    @property
+    def ages_from(self) -> datetime:
+        """The time in the id, or that of what the files say, if it is later: until then they may be needed."""
+        return max(self.made_at, self.until or self.made_at, self.expires_at or self.made_at)
+
+    def look_into(self, cluster: str) -> None:
+        """Find all its files, and read what they are.
+
+        :param cluster: the folder of the cluster that they must be of.
+        """
+        for found in self.found:
+            if found.is_folder:
+                self._look_into_folder(found.path)
+                continue
+            self.files.append(found.path)
+            if (why := _why_foreign(found.path, found.place, self, cluster)) is not None:
+                self.foreign = why
+        self.foreign = self.foreign or _why_unproven(self)
+
+    def _look_into_folder(self, folder: StoragePath) -> None:
+        if isinstance(folder, Path) and folder.is_symlink():
+            self.foreign = f"{folder} is a link: what is behind it may be somebody else's"
+            return
+        for inside in sorted(folder.iterdir(), key=lambda path: path.name):
+            if not _IN_FOLDER.fullmatch(inside.name):
+                self.foreign = f"{inside} is not a file of this package"
+            self.files.append(inside)
+
+    def remove(self) -> None:
+        """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
+        for path in self.files:
+            path.unlink()
+        for found in self.found:
+            if found.is_folder and found.path.exists():  # object stores have no empty folders
+                found.path.rmdir()
+
+
+def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
+    """Return the file sets of one kind, oldest first, including incomplete ones."""
+    sets: dict[str, FileSet] = {}
+    for folder, pattern, is_folder in _PLACES[kind]:
+        place = layout.root / folder
+        for path in sorted(place.iterdir(), key=lambda path: path.name) if place.exists() else ():
+            if (match := pattern.fullmatch(path.name)) and is_id(match[1]):
+                file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
+                file_set.found.append(_Found(path, folder, is_folder))
+    return [sets[id_] for id_ in sorted(sets)]
+
+
+def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
+    """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
+    if folder == paths.REPORTS:
+        with path.open("rb") as page:
+            begin = page.read(len(_REPORT_BEGINS))
+        return None if begin == _REPORT_BEGINS else f"{path} is not a report of this package"
+    if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
+        return None
+    try:
+        content = read_json(path, "it", MaintenanceError, formats=_FORMATS.get(folder, (FORMAT,)))
+    except MaintenanceError as error:
+        return str(error)
+    id_ = file_set.id
+    if folder == paths.AUDIT:
+        same = id_ in (content.get("plan_id"), content.get("run_id"))
+    else:
+        name = _OWN_NAME[folder]
+        same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
+    try:
+        times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
+        if folder in (paths.PLANS, paths.PRUNE_PLANS):
+            file_set.expires_at = parse_time(content["expires_at"])
+    except (KeyError, TypeError, ValueError):
+        return f"{path} is not what its name says"
+    file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
+    return None if same else f"{path} is not what its name says"
+
+
+def _counts_from(folder: str) -> tuple[str, ...]:
+    """Return the fields with times from which idle times count, for clean-ups."""
+    return {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}.get(folder, ())
+
+
+def _why_unproven(one: FileSet) -> str | None:
+    """Return why rows may be somebody else's, ``None`` when each folder's JSON file says that they are ours."""
+    places = [str(path) for path in one.files]
+    for folder, what in ((paths.PLANS, "header"), (paths.BACKUPS, "manifest")):
+        rows = [place for place in places if f"/{folder}/" in place and place.endswith(".parquet")]
+        if one.kind is FileKind.CLEANUP and rows and not any(f"/{folder}/{one.id}.json" in place for place in places):
+            return f"{rows[0]} has no {what}: nothing says that this package wrote it"
+    return None

@@ -1,0 +1,162 @@
+"""No pruning of files removes what a later decision about groups goes by."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
+
+DAYS = {FileKind.SNAPSHOT: 60.0, FileKind.CLEANUP: 730.0, FileKind.CHANGE: 365.0, FileKind.LISTING: 365.0}
+
+
+def run(storage: Path, *, newest: int = 1, dry_run: bool = False, **days: float) -> PruneReport:
+    limits = {kind: days.get(kind.value, most) for kind, most in DAYS.items() if days.get(kind.value, most)}
+    layout = Layout(storage, scene.CLUSTER)
+    return prune(layout, PruningLimits(days=limits, keep_newest=newest), now=datetime.now(UTC), dry_run=dry_run)
+
+
+def id_of(days: float) -> str:
+    return f"{ago(days):%Y%m%dT%H%M%SZ}-00000001"
+
+
+def ago(days: float) -> datetime:
+    return datetime.now(UTC) - timedelta(days=days)
+
+
+def write(storage: Path, where: str, content: dict[str, Any], cluster: str = scene.CLUSTER) -> Path:
+    path = storage / cluster / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"format": 1, "cluster": cluster, **content}))
+    return path
+
+
+def snapshot(storage: Path, days: float, cluster: str = scene.CLUSTER) -> Path:
+    id_ = id_of(days)
+    return write(storage, f"manifests/{id_}.json", {"snapshot_id": id_}, cluster)
+
+
+def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> Path:
+    """Write the record of a restore.
+
+    :param behind: by how many days the worker's clock was behind.
+    """
+    run_id = id_of(days + behind)
+    groups = [{"group_id": group_id} for group_id in group_ids]
+    content = {"run_id": run_id, "what": "restore", "kept_at": ago(days).isoformat(), "groups": groups}
+    return write(storage, f"changes/{run_id}-restore-before.json", content)
+
+
+def audit(storage: Path, days: float) -> Path:
+    """Write the record of a deletion by a version without a journal."""
+    plan, run_id = id_of(days + 1), id_of(days)
+    content = {"plan_id": plan, "run_id": run_id, "finished_at": ago(days).isoformat()}
+    return write(storage, f"audit/{plan}-{run_id}.json", content)
+
+
+def test_a_restored_group_is_not_planned_again_once_its_record_is_old(admin: FakeAdmin, tmp_path: Path) -> None:
+    scene.judged_once(admin, tmp_path, ["a"], ["live"])  # idle for 30 days by its snapshots
+    snapshot(tmp_path, 30)
+    record = restore(tmp_path, 5, "a")
+    restore(tmp_path, 0)
+    assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
+    assert run(tmp_path, change=3).removed["change"] == ()
+    assert record.exists()
+    assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0
+
+
+@pytest.mark.parametrize("record", [restore, audit])
+@pytest.mark.parametrize(
+    ("at", "shown", "other", "newest", "days", "kept"),
+    [
+        (65, [70, 0], [], 1, {}, False),
+        (65, [70, 0], [], 2, {}, True),
+        (65, [70, 0], [], 1, {"snapshot": 0.0}, True),
+        (40, [35, 0], [], 1, {"snapshot": 30.0}, False),
+        (40, [35, 0], [70], 1, {"snapshot": 30.0}, True),
+        (40, [], [], 1, {}, True),
+    ],
+    ids=[
+        "no snapshot from before it is left",
+        "one is left among the newest",
+        "snapshots are never removed",
+        "all snapshots are from after it",
+        "another connection's folder has one",
+        "as old as snapshots may be",
+    ],
+)
+def test_what_restarts_an_idle_time_outlives_the_snapshots_from_before_it(
+    tmp_path: Path,
+    record: Any,
+    at: int,
+    shown: list[int],
+    other: list[int],
+    newest: int,
+    days: dict[str, float],
+    kept: bool,
+) -> None:
+    paths = [record(tmp_path, at), *(record(tmp_path, day) for day in range(newest))]
+    for day in shown:
+        snapshot(tmp_path, day)
+    for day in other:
+        snapshot(tmp_path, day, "standby")
+    (tmp_path / "policy.yaml").write_text("version: 1\n")
+    for dry_run in (True, False):
+        found = run(tmp_path, newest=newest, dry_run=dry_run, **{"change": 20.0, "cleanup": 20.0, **days})
+        assert len(found.removed["change"]) + len(found.removed["cleanup"]) == (0 if kept else 1)
+    assert paths[0].exists() is kept
+
+
+def test_the_idle_time_of_a_restore_counts_from_the_time_that_clean_ups_believe(tmp_path: Path) -> None:
+    """The clock of the worker was behind, and the newest snapshot told the time."""
+    record = restore(tmp_path, 10, behind=80)
+    restore(tmp_path, 0)
+    snapshot(tmp_path, 30)
+    run(tmp_path, change=15)
+    assert record.exists()
+
+
+def test_a_pruning_that_fails_at_a_snapshot_leaves_the_records_that_outlive_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest, record = snapshot(tmp_path, 70), restore(tmp_path, 65)
+    snapshot(tmp_path, 0)
+    restore(tmp_path, 0)
+    unlink = Path.unlink
+
+    def refuse(path: Path) -> None:
+        if path == manifest:
+            raise PermissionError(13, "denied")
+        unlink(path)
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    limits = PruningLimits(days={FileKind.CHANGE: 20, FileKind.SNAPSHOT: 60}, keep_newest=1)
+    with pytest.raises(StorageError, match="denied"):
+        prune(Layout(tmp_path, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
+    assert record.exists()
+
+
+@pytest.mark.parametrize(("ended", "kept"), [(-20, True), (5, True), (80, False)])
+@pytest.mark.parametrize("folder", ["plans", "prune_plans"])
+def test_a_backup_is_kept_for_as_long_after_the_last_deletion_as_the_limit_says(
+    tmp_path: Path, folder: str, ended: float, kept: bool
+) -> None:
+    """A plan may wait for months: a group that it deleted yesterday has no older backup than that."""
+    backups = []
+    for days, end in ((100, ended), (0, -1)):
+        plan_id = id_of(days)
+        write(tmp_path, f"{folder}/{plan_id}.json", {"plan_id": plan_id, "expires_at": ago(end).isoformat()})
+        backups.append(write(tmp_path, f"backups/{plan_id}.json", {"plan_id": plan_id}))
+    assert len(run(tmp_path, cleanup=60).removed["cleanup"]) == (0 if kept else 1)
+    assert backups[0].exists() is kept
