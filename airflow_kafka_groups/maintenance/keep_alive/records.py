@@ -1,5 +1,7 @@
 """The records of keep-alive runs and restores in ``changes/``: which groups somebody wants to stay, and since when.
 
+Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
+
 They have names of their own, so that they are found without reading the records of other changes. A run writes the
 first file before it commits anything and the second one afterwards, so a run without a second file was interrupted: its
 groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
@@ -159,7 +161,8 @@ class KeepAliveRecords:
             at = time_of(run_id)
             if KEPT_AT in record:
                 at = max(at, parse_time(record[KEPT_AT]))
-            kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), _SHOWN[kind])
+            what = _SHOWN[kind] if record.get("what", kind) == kind else f"a change ({record['what']})"
+            kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), what)
             _merge(found, {str(group["group_id"]): kept for group in record["groups"]})
         return found
 

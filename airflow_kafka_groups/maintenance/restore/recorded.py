@@ -63,7 +63,7 @@ async def change_recorded(
     :param what: the kind of change, for the record: ``restore``, ``reset``, ``alter``.
     :param protects: whether the connection protects a group; such a group is kept.
     :param dry_run: change nothing.
-    :param may_be_absent: change groups that do not exist, too.
+    :param may_be_absent: change groups that do not exist, too. The record is that of a restore then, whatever the kind.
     :param apply: applies the changes. Default: ``apply_changes`` with these arguments.
     :param facts: further fields of both files. Default: none.
 
@@ -73,10 +73,11 @@ async def change_recorded(
     run_id = new_id(utc_now())
     head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
     head |= facts or {}
-    if what == RESTORE and not dry_run:  # a clean-up spares what is restored, as what is kept alive
+    kind = RESTORE if may_be_absent else what
+    if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
         wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now())
         head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: await admin.cluster_id()}
-    name = f"{run_id}-{tag_of(what)}"
+    name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
         if not dry_run:  # recorded before anything is written, so that the change can be undone

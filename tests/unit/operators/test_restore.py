@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.models import ListedOffset, TopicPartition
-from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.made_once import made_once
@@ -53,15 +55,27 @@ def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up
     assert restore(tmp_path, backed_up)["counts"]["unchanged"] == 2, "twice is once"
 
 
-def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin, tmp_path: Path) -> None:
+def create(storage: Path) -> None:
+    """Give group a back what it had, without a backup."""
+    offsets = {"a": {"t": {0: 5}}}
+    AlterGroupOffsetsOperator(
+        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, offsets=offsets, create=True
+    ).execute({})
+
+
+@pytest.mark.parametrize("by", ["a restore", "a change (alter)"])
+def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin, tmp_path: Path, by: str) -> None:
     """The brokers forgot it, no snapshot shows that, and it looks as it did when it was judged."""
-    admin.groups = {name: FakeGroup({T0: 5}, protocol_type="") for name in ("a", "b")}
+    admin.groups = {name: FakeGroup({T0: OffsetAndMetadata(5)}, protocol_type="") for name in ("a", "b")}
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, ["a", "b"])
     planned = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
     scene.back_up(tmp_path, planned)
     del admin.groups["a"]
-    restore(tmp_path, planned["plan_id"], group_ids=["a"])
+    if by == "a restore":
+        restore(tmp_path, planned["plan_id"], group_ids=["a"])
+    else:
+        create(tmp_path)
     scene.apply(tmp_path, planned)
     assert sorted(admin.groups) == ["a"], "nobody restored b"
 
@@ -69,6 +83,8 @@ def test_the_idle_time_of_a_group_that_was_restored_begins_anew(admin: FakeAdmin
     scene.judge(tmp_path, snapshot_id, ["a"])
     again = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1.0)
     assert again["counts"]["planned"] == 0
+    (kept,) = load_plan(Layout(tmp_path, scene.CLUSTER), again["plan_id"]).kept
+    assert kept.reason.startswith(f"{by} of ")
 
 
 def test_a_group_that_was_used_since_keeps_its_newer_offsets(admin: FakeAdmin, tmp_path: Path, backed_up: str) -> None:
