@@ -57,7 +57,7 @@ class AirflowServer:
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "PYTHONPATH": str(ROOT),
-            "PATH": f"{ROOT}/tests/ui/bin:{Path(sys.executable).parent}:{airflow_environment(home).get('PATH', '')}",
+            "PATH": f"{Path(sys.executable).parent}:{airflow_environment(home).get('PATH', '')}",
             **environment,
         }
         self._log = home / "standalone.log"
