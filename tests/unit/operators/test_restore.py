@@ -57,7 +57,7 @@ def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up
 
 def create(storage: Path) -> None:
     """Give group a back what it had, without a backup."""
-    offsets = {"a": {"t": {0: 5}}}
+    offsets: dict[str, Any] = {"a": {"t": {0: 5}}}
     AlterGroupOffsetsOperator(
         task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, offsets=offsets, create=True
     ).execute({})
