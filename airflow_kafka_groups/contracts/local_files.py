@@ -25,7 +25,7 @@ def create_local(path: Path, data: bytes) -> None:
         except FileExistsError:
             raise
         except OSError:  # a file system without hard links
-            _create_in_place(path, data)
+            _write_through(path, data)
     finally:
         with suppress(OSError):
             part.unlink()
@@ -49,20 +49,17 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _create_in_place(path: Path, data: bytes) -> None:
-    """Create a file under its own name. One that is torn, as on a full disk, would count as there for good."""
-    try:
-        _write_through(path, data)
-    except FileExistsError:  # somebody else's
-        raise
-    except OSError:
-        with suppress(OSError):
-            path.unlink()
-        raise
-
-
 def _write_through(path: Path, data: bytes) -> None:
+    """Create a file, durably, or leave none: one that is torn, as on a full disk, would count as there for good.
+
+    A file that could not be opened is not removed: it is somebody else's.
+    """
     with path.open("xb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        try:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            raise

@@ -111,6 +111,29 @@ def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeyp
     assert read_file(folder / "one") == b"another"
 
 
+def test_without_hard_links_a_file_that_could_not_be_created_is_somebody_else_s(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may fail an open without saying that another run has created the file meanwhile."""
+    opened = Path.open
+
+    def link(source: object, target: object) -> None:
+        raise OSError(errno.EPERM, "no links here")
+
+    def fail(path: Path, mode: str = "r", *rest: Any, **more: Any) -> Any:
+        if path.name == "one" and mode == "xb":
+            path.write_bytes(b"of another run")
+            raise OSError(errno.EIO, "Input/output error")
+        return opened(path, mode, *rest, **more)
+
+    create_file(folder / "before", b"x")
+    monkeypatch.setattr("os.link", link)
+    monkeypatch.setattr(Path, "open", fail)
+    with pytest.raises(StorageError, match="Input/output error"):
+        create_file(folder / "one", b"all of it")
+    assert read_file(folder / "one") == b"of another run"
+
+
 def test_without_hard_links_the_file_is_still_created_exclusively(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
