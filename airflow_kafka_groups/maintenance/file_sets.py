@@ -18,7 +18,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, 
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, RESTORE, WHAT
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
 
@@ -63,7 +63,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
     ),
     FileKind.CHANGE: (
-        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{WHAT}|{RESTORE})-)?(?:before|result)\.json"), False),
+        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result)\.json"), False),
     ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
 }

@@ -64,9 +64,10 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
 
     values = ((name, read, getattr(args, name)) for name, (read, _) in numbers.items())
     given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
+    patterns = filter_of(args)
     return PlanPolicy(
-        include=tuple(args.include or ("*",)),
-        exclude=tuple(args.exclude or ()),
+        include=patterns.include,
+        exclude=patterns.exclude,
         protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
         **(more | given),
     )

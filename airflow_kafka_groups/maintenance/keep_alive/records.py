@@ -1,12 +1,10 @@
 """The records of keep-alive runs and restores in ``changes/``: which groups somebody wants to stay, and since when.
 
-Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
-
 They have names of their own, so that they are found without reading the records of other changes. A run writes the
 first file before it commits anything and the second one afterwards, so a run without a second file was interrupted: its
 groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
 it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
-before.
+before. Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ KINDS = tuple(_SHOWN)
 KEPT_AT = "kept_at"
 KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
-_NAME = re.compile(rf"({ID})-({'|'.join(_SHOWN)})-(before|result)\.json")
+_NAME = re.compile(rf"({ID})-({'|'.join(KINDS)})-(before|result)\.json")
 _DONE = "changed"
 _EVER = datetime.min.replace(tzinfo=UTC)
 

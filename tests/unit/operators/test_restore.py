@@ -56,7 +56,7 @@ def test_deleted_groups_are_restored(admin: FakeAdmin, tmp_path: Path, backed_up
 
 
 def create(storage: Path) -> None:
-    """Give group a back what it had, without a backup."""
+    """Create group a with the offsets that it had, without a backup."""
     offsets: dict[str, Any] = {"a": {"t": {0: 5}}}
     AlterGroupOffsetsOperator(
         task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, offsets=offsets, create=True
