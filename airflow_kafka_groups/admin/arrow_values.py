@@ -9,8 +9,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import Any
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 def as_column(kind: Any, values: array[int]) -> Any:
@@ -29,7 +33,7 @@ def column(values: Sequence[Any], kind: Any) -> Any:
 
     :param kind: Arrow's type: string, bool, int32, int64, list, or timestamp in microseconds.
 
-    Raises ``TypeError`` for a value or a type that is none of these, and ``OverflowError`` for a number that is too
+    Raises ``TypeError`` for a value or a type that is none of these, or a time without a zone, and ``OverflowError`` for a number that is too
     large.
     """
     import pyarrow as pa
@@ -49,7 +53,8 @@ def column(values: Sequence[Any], kind: Any) -> Any:
         numbers = array("i" if kind.bit_width == 32 else "q", values)
         buffers = [pa.py_buffer(numbers)]
     elif pa.types.is_timestamp(kind) and kind.unit == "us":
-        micros = array("q", [value and round(value.timestamp() * 1_000_000) for value in values])
+        # Whole numbers: a float of seconds has no microseconds left after the year 2106.
+        micros = array("q", [value and (value - _EPOCH) // _MICROSECOND for value in values])
         buffers = [pa.py_buffer(micros)]
     elif pa.types.is_list(kind):
         buffers = [pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))]

@@ -29,6 +29,11 @@ VALUES = st.sampled_from(
 )
 
 
+def test_times_are_exact_when_a_float_of_seconds_is_not() -> None:
+    late = datetime(2107, 1, 1, microsecond=7, tzinfo=UTC)
+    assert column([late, None], pa.timestamp("us", tz="UTC")).to_pylist() == [late, None]
+
+
 @given(VALUES, st.data())
 def test_a_column_is_what_pyarrow_makes_of_it(of: tuple[Any, Any], data: st.DataObject) -> None:
     kind, values = of
