@@ -168,6 +168,16 @@ class SnapshotReader:
                     found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
 
+    def topics_of(self, group_ids: Collection[str]) -> set[str]:
+        """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
+        import pyarrow.compute as pc
+
+        found: set[str] = set()
+        for name, _ in self.manifest.files:
+            for batch in self._batches(name, set(group_ids), ["group_id", "topic"]):
+                found.update(pc.unique(batch["topic"]).drop_null().to_pylist())
+        return found
+
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:
         import pyarrow as pa
