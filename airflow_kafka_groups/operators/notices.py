@@ -29,7 +29,8 @@ class NotifyOwnersOperator(DryRunOperator):
     A rule of the policy file can demand a notice. Its groups are planned only when they were marked and their owner was
     notified for the complete period, and are still stale; a sign of life ends a mark. Each notifier is called once for
     each owner. Its templates have ``notice``: ``owner``, ``contact``, ``groups`` (the first 100), ``count``, ``days``,
-    ``cluster``, ``plan_id``, ``report``, ``subject``, ``text`` and ``html``, for example
+    ``cluster``, ``plan_id``, ``report``, ``subject``, ``text``, ``html`` and ``slack`` (the text as Slack wants it
+    escaped), for example
     ``SmtpNotifier(to="{{ notice.contact }}", subject="{{ notice.subject }}", html_content="{{ notice.html }}")``.
 
     :param plan_id: the plan (templated).

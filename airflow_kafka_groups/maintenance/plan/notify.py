@@ -39,7 +39,7 @@ class OwnerNotice:
     report: str
 
     def to_context(self) -> dict[str, Any]:
-        """Return the notice as templates of notifiers see it: plain values, with subject, text and HTML."""
+        """Return the notice as templates of notifiers see it: plain values, with the message for mail and Slack."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
         who = self.owner or "nobody in particular"
         first = (
@@ -51,6 +51,7 @@ class OwnerNotice:
         rest = [f"… and {more} more"] if more > 0 else []
         names = [printable(shortened(group_id)) for group_id in shown]
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
+        text = "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"])
         return {
             "cluster": self.cluster,
             "plan_id": self.plan_id,
@@ -61,7 +62,8 @@ class OwnerNotice:
             "days": f"{self.notice_seconds / 86_400:.3g}",
             "report": self.report,
             "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
-            "text": "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"]),
+            "text": text,
+            "slack": escape(text, quote=False),  # Slack reads <!channel> and <@U1>, and no other references
             "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"
             f"<p>Report: {escape(self.report)}</p>",
         }

@@ -226,6 +226,24 @@ def test_a_message_is_bounded_and_escaped() -> None:
     assert "&lt;b&gt;7" in context["html"]
 
 
+def test_a_groups_name_calls_nobody_in_slack() -> None:
+    notice = OwnerNotice(
+        cluster="prod",
+        plan_id="p",
+        owner="<!here>",
+        contact="c",
+        groups=("<!channel>", "<@U1> & 'x'", "<https://evil.example|Report>"),
+        notice_seconds=172_800.0,
+        report="https://airflow/?a=1&b=2",
+    )
+    context = notice.to_context()
+    assert not {"<", ">"} & set(context["slack"])
+    lines = context["slack"].splitlines()
+    assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;@U1&gt; &amp; 'x'"], "Slack has no other character references"
+    assert lines[-1] == "Report: https://airflow/?a=1&amp;b=2"
+    assert "- <@U1> & 'x'" in context["text"], "plain text is as it is"
+
+
 @pytest.mark.safety
 def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
     """Whoever may commit as a group could have its owner sent to a page of theirs, in a mail that the owner trusts."""
