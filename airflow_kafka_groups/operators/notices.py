@@ -40,7 +40,8 @@ class NotifyOwnersOperator(DryRunOperator):
         notified, and what needs a notice is kept.
 
     Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
-    after the others were: the next try notifies only those that are left.
+    after the others were: the next try notifies only those that are left. A task that is cleared later notifies nobody
+    again whom its plan has notified, and the log says when that was.
     """
 
     plan_id = Argument(read_text)
@@ -80,6 +81,12 @@ class NotifyOwnersOperator(DryRunOperator):
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, done.notified)
+        for owner, at in done.already.items():
+            self.log.info(
+                "%s: already notified at %s by this plan, and not again; a new plan notifies of new groups",
+                owner or "groups without an owner",
+                at.isoformat(),
+            )
         if done.without_contact:
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:
