@@ -57,7 +57,7 @@ class Output:
             case "json":
                 self._write_json(table, summary)
             case "csv":
-                writer = csv.writer(self._stream, lineterminator="\n")
+                writer = csv.writer(_UnixLines(self._stream))
                 writer.writerow(table.columns)
                 writer.writerows([_text(value, "") for value in row] for row in table.rows)
             case _:
@@ -97,6 +97,21 @@ class Output:
         for row in cells:
             drawn.add_row(*map(Text, row))
         Console(file=self._stream).print(drawn)
+
+
+class _UnixLines:
+    """A stream with Unix's line ends.
+
+    ``csv`` before Python 3.13 quotes only the characters of its own line end: if that is a line feed, a carriage return
+    in a group's id ends the line.
+    """
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def write(self, line: str) -> int:
+        """Write one line of ``csv``."""
+        return self._stream.write(line.removesuffix("\r\n") + "\n")
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:

@@ -18,11 +18,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
+
+_LONGEST_PAUSE = timedelta(days=30)
+"""With nothing newer than that, a clock that is ahead is likelier than a pause of the DAGs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +71,8 @@ def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool
     :param limits: maximum age in days by kind; kinds without an entry are kept.
     :param dry_run: only report what would be removed.
 
-    Raises ``StorageError``. Files removed before the error are gone, and another run continues.
+    Raises ``StorageError``. Files removed before the error are gone, and another run continues. Raises
+    ``MaintenanceError``, and removes nothing, if nothing new is there: to a clock that is ahead, everything looks old.
     """
     with storage_errors("pruned", layout.root):
         return _prune(layout, limits, now, dry_run)
@@ -82,6 +88,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         sets = find_sets(layout, kind)
         old = list(_old(layout, sets[: -max(limits.keep_newest, 1)], limits, now, snapshots_from))
         gone = [file_set for file_set in old if file_set.foreign is None]
+        if gone and not any(removed.values()):
+            _require_a_new_one(layout, now, limits)
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
         for file_set in gone:
             files += len(file_set.files)
@@ -112,6 +120,20 @@ def _old(
             days = max(days, limits.days.get(FileKind.SNAPSHOT, 0.0))
         if now - one.ages_from > timedelta(days=days):
             yield one
+
+
+def _require_a_new_one(layout: Layout, now: datetime, limits: PruningLimits) -> None:
+    """Raise ``MaintenanceError`` if the newest set of all kinds is old: the clock that says so may be ahead."""
+    shortest = timedelta(days=min(limits.days.values(), default=0.0))
+    longest = min(max(shortest, timedelta(days=1)), _LONGEST_PAUSE)
+    newest = max((one for kind in FileKind for one in find_sets(layout, kind)[-1:]), key=lambda one: one.made_at)
+    if (ago := now - newest.made_at) > longest:
+        age, most = show_duration(round(ago.total_seconds())), show_duration(longest.total_seconds())
+        raise MaintenanceError(
+            f"nothing is removed: the newest file set of cluster {layout.cluster!r}, {newest.kind.value} {newest.id}, "
+            f"is {age} old by this machine's clock ({now.isoformat()}), and more than {most} may mean "
+            "that this clock is ahead. If it is not, such as after a pause of the DAGs, take a snapshot first"
+        )
 
 
 def _oldest_snapshot(layout: Layout, removed: Collection[str]) -> datetime | None:

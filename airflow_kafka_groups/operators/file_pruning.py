@@ -31,7 +31,9 @@ class PruneFilesOperator(DryRunOperator):
     :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
 
     Returns ``{"dry_run", "removed": {kind: count}, "files", "kept": {kind: count}, "foreign": {set: reason}}`` with the
-    first 20 sets that are old but kept because they contain something that this package did not write.
+    first 20 sets that are old but kept because they contain something that this package did not write. Fails, and
+    removes nothing, if nothing newer than the shortest limit or 30 days is there: this machine's clock may be ahead.
+    If it is not, take a snapshot first.
     """
 
     ui_color = "#e4e4e4"

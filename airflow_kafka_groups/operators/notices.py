@@ -29,7 +29,8 @@ class NotifyOwnersOperator(DryRunOperator):
     A rule of the policy file can demand a notice. Its groups are planned only when they were marked and their owner was
     notified for the complete period, and are still stale; a sign of life ends a mark. Each notifier is called once for
     each owner. Its templates have ``notice``: ``owner``, ``contact``, ``groups`` (the first 100), ``count``, ``days``,
-    ``cluster``, ``plan_id``, ``report``, ``subject``, ``text`` and ``html``, for example
+    ``cluster``, ``plan_id``, ``report``, ``subject``, ``text``, ``html`` and ``slack`` (the text as Slack wants it
+    escaped), for example
     ``SmtpNotifier(to="{{ notice.contact }}", subject="{{ notice.subject }}", html_content="{{ notice.html }}")``.
 
     :param plan_id: the plan (templated).
@@ -39,7 +40,8 @@ class NotifyOwnersOperator(DryRunOperator):
         notified, and what needs a notice is kept.
 
     Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
-    after the others were: the next try notifies only those that are left.
+    after the others were: the next try notifies only those that are left. A task that is cleared later notifies nobody
+    again whom its plan has notified, and the log says when that was.
     """
 
     plan_id = Argument(read_text)
@@ -79,6 +81,12 @@ class NotifyOwnersOperator(DryRunOperator):
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, done.notified)
+        for owner, at in done.already.items():
+            self.log.info(
+                "%s: already notified at %s by this plan, and not again; a new plan notifies of new groups",
+                owner or "groups without an owner",
+                at.isoformat(),
+            )
         if done.without_contact:
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:

@@ -205,7 +205,7 @@ class Slack(BaseHTTPRequestHandler):
         """Print nothing."""
 
 
-@pytest.mark.parametrize("lagging", [{}, {"orders": 250_000, "clicks": 120_000}])
+@pytest.mark.parametrize("lagging", [{}, {"orders": 250_000, "<!channel> &<@U1>": 120_000}])
 def test_slack_is_told_of_groups_that_lag_and_of_nothing_else(
     dags: dict[str, Any], monkeypatch: pytest.MonkeyPatch, lagging: dict[str, int]
 ) -> None:
@@ -226,3 +226,4 @@ def test_slack_is_told_of_groups_that_lag_and_of_nothing_else(
         (message,) = Slack.posted
         assert message["text"].splitlines()[0] == "2 of 500 Kafka groups lag:"
         assert "`orders`: 250,000 messages" in message["text"]
+        assert "`&lt;!channel&gt; &amp;&lt;@U1&gt;`: 120,000 messages" in message["text"], "a name calls nobody"

@@ -204,6 +204,40 @@ def test_the_name_of_a_file_format_may_have_capitals(spark: SparkSession, tmp_pa
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=r-000001-2"]
 
 
+def a_slice(run_id: str, number: int) -> BacklogContext:
+    return BacklogContext(
+        run_id=run_id,
+        group_id=f"group of {run_id}",
+        kafka_cluster_id="k",
+        slice=number,
+        slices=3,
+        attempt=1,
+        ranges=(),
+        repeats=False,
+    )
+
+
+@pytest.mark.safety
+def test_two_runs_do_not_overwrite_each_other_while_both_write(spark: SparkSession, tmp_path: Path) -> None:
+    """Each deleted the other's slices before each of its own, and both committed what was in neither output."""
+    place = str(tmp_path / "out")
+    before, first, second = (Output(spark, place, "parquet", "overwrite") for _ in range(3))
+    before.write(spark.range(3), a_slice("b", 1))
+    first.write(spark.range(3), a_slice("x", 1))
+    first.write(spark.range(3), a_slice("x", 2))
+    assert {path.name[:15] for path in (tmp_path / "out").iterdir()} == {"backlog_slice=x"}, "as overwrite says"
+    second.write(spark.range(3), a_slice("y", 1))
+    with pytest.raises(JobError) as caught:
+        first.write(spark.range(3), a_slice("x", 3))
+    for part in (f"--output {place!r}", "backlog_slice=y-000001-1", "an --output of its own", "--start-over"):
+        assert part in str(caught.value)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=y-000001-1"], "nothing is deleted"
+    restarted = Output(spark, place, "parquet", "overwrite")
+    (tmp_path / "out" / "backlog_slice=x-000001-1").mkdir()
+    with pytest.raises(JobError, match="backlog_slice=y-000001-1"):
+        restarted.write(spark.range(3), a_slice("x", 2))
+
+
 def test_the_example_of_the_docs_runs(
     spark: SparkSession,
     kafka: str,

@@ -13,6 +13,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import Backup
 from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of
+from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, read_topics
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
@@ -52,7 +53,7 @@ async def backup_named(
         wanted = check_group_ids("group_ids", group_ids)
     not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
-    draft = BackupDraft(now())
+    draft = BackupDraft(now(), await TopicIds.of(admin, await read_topics(admin, asked)))
     draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
         facts = _facts(listed[result.group_id])

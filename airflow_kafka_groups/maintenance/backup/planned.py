@@ -19,7 +19,7 @@ from datetime import datetime
 
 from airflow_kafka_groups.admin.arrow_values import column, release_unused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
-from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
+from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.maintenance.backup.file import (
     Backup,
     entries_of,
@@ -29,6 +29,7 @@ from airflow_kafka_groups.maintenance.backup.file import (
     new_data_path,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
+from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, planned_topics
 from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
@@ -75,8 +76,9 @@ async def backup_groups(
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
-    draft = BackupDraft(now())
     planned = {group.group_id: group for group in plan.planned.facts()}
+    topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
+    draft = BackupDraft(now(), await TopicIds.of(admin, topics))
     done = 0
     async for result in read_offsets(admin, list(planned), require_stable=True):
         group = planned[result.group_id]
@@ -99,14 +101,16 @@ class BackupDraft:
     """A backup whose groups are being read.
 
     :param started_at: when that began.
+    :param topic_ids: the ids of their topics, asked for before.
 
     ``left_out`` are those that cannot be backed up, with the reason.
     """
 
-    def __init__(self, started_at: datetime) -> None:
+    def __init__(self, started_at: datetime, topic_ids: TopicIds) -> None:
         self.left_out: dict[str, str] = {}
         self.entries: dict[str, BackupEntry] = {}
         self.started_at = started_at
+        self._topic_ids = topic_ids
         self._table = GroupTable()
 
     def add(self, facts: GroupFacts, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
@@ -125,7 +129,8 @@ class BackupDraft:
         partial: bool = False,
     ) -> Backup:
         """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then."""
-        topic_ids = await _add_topics(admin, self._table)
+        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()})
+        await _add_log_ends(admin, self._table)
         backup = Backup(
             plan_id=plan_id,
             plan_digest=plan_digest,
@@ -187,18 +192,11 @@ def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
     )
 
 
-async def _add_topics(admin: BackupAdmin, table: GroupTable) -> Mapping[str, str]:
-    """List the log start and end of all partitions, and return the known ids of their topics."""
+async def _add_log_ends(admin: BackupAdmin, table: GroupTable) -> None:
+    """List the log start and end of all partitions."""
     partitions = table.partitions()
-    topics = sorted({partition.topic for partition in partitions})
-    try:
-        topic_ids = await admin.topic_ids(topics) if topics else {}
-    except UnsupportedByClientError as error:
-        _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
-        topic_ids = {}
     starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
     table.set_log_ends((starts, await list_log_offsets(admin, partitions, OffsetSpec.latest())))
-    return topic_ids
 
 
 def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:

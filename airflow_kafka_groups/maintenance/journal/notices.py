@@ -68,6 +68,22 @@ class NoticeBook:
         self._number, self._head = number, newest.sha256
         return _parse(newest)
 
+    def written_by(self, plan_id: str, since: datetime) -> list[Mapping[str, Any]]:
+        """Return what the entries of one plan say, newest first. ``read`` must have been called.
+
+        :param since: when the plan was made; older entries are not read.
+
+        Raises ``JournalError`` for a damaged entry, and ``StorageError``.
+        """
+        found: list[Mapping[str, Any]] = []
+        for number in range(self._number, 0, -1):
+            entry = self._entry(number)
+            if entry is None or _written_at(entry) < since:
+                break
+            if entry.data.get("plan_id") == plan_id:
+                found.append(entry.data)
+        return found
+
     def write(self, notices: Mapping[str, Notice], at: datetime, **facts: Any) -> None:
         """Append an entry with all marks, durably. ``read`` must have been called.
 
@@ -123,6 +139,13 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         stale |= notices.keys() - {group.group_id for group in plan.kept}
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
     return {**others, **found}
+
+
+def _written_at(entry: Entry) -> datetime:
+    try:
+        return parse_time(entry.data["at"])
+    except (KeyError, TypeError, ValueError) as exc:
+        raise JournalError(f"{entry.path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:

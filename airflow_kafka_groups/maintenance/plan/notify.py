@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
 from airflow_kafka_groups.maintenance.shown import printable, shortened
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
@@ -18,6 +21,8 @@ from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100
 """The most groups that a message names; the others are counted, and are in the report."""
+
+_CLOCK_SLACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +44,7 @@ class OwnerNotice:
     report: str
 
     def to_context(self) -> dict[str, Any]:
-        """Return the notice as templates of notifiers see it: plain values, with subject, text and HTML."""
+        """Return the notice as templates of notifiers see it: plain values, with the message for mail and Slack."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
         who = self.owner or "nobody in particular"
         first = (
@@ -51,6 +56,7 @@ class OwnerNotice:
         rest = [f"… and {more} more"] if more > 0 else []
         names = [printable(shortened(group_id)) for group_id in shown]
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
+        text = "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"])
         return {
             "cluster": self.cluster,
             "plan_id": self.plan_id,
@@ -61,7 +67,8 @@ class OwnerNotice:
             "days": f"{self.notice_seconds / 86_400:.3g}",
             "report": self.report,
             "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
-            "text": "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"]),
+            "text": text,
+            "slack": escape(text, quote=False),  # Slack reads <!channel> and <@U1>, and no other references
             "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"
             f"<p>Report: {escape(self.report)}</p>",
         }
@@ -75,12 +82,14 @@ class Notified:
     :param notified: the number of groups by owner whose notice was sent.
     :param failed: owners whose notice could not be sent, with the reason.
     :param without_contact: groups that nobody can be notified of; they are kept.
+    :param already: the owners that an earlier run notified by the same plan, and when.
     """
 
     marked: int = 0
     notified: dict[str, int] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
     without_contact: int = 0
+    already: dict[str, datetime] = field(default_factory=dict)
 
 
 def notify_owners(
@@ -98,6 +107,9 @@ def notify_owners(
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
     one that cannot be notified does not hold the others up.
 
+    A plan marks once. Repeated, such as by a task that is cleared months later, it only notifies owners of groups that
+    still have their mark and had no message: groups without one have lived since, or are gone.
+
     :param send: sends a message; an error of it is noted for the owner.
     :param dry_run: write and send nothing.
     :param report: where the report is, for the message.
@@ -106,10 +118,12 @@ def notify_owners(
     """
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
-    marks = marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
+    earlier = book.written_by(plan.plan_id, plan.created_at - _CLOCK_SLACK)
+    marks = before if earlier else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     if marks != before and not dry_run:
         book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
+    done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     for notice in _messages(layout, plan, marks, report, done):
         name = notice.owner or ""
         if not dry_run:
@@ -134,6 +148,11 @@ def _is_of_all_groups(layout: Layout, plan: DeletionPlan) -> bool:
         return False
 
 
+def _is_its_own(mark: Notice, group: KeptGroup) -> bool:
+    """Whether a mark is about the group as a plan knows it, and not one of a later plan about another owner's."""
+    return (mark.fingerprint, mark.owner) == (group.fingerprint, group.owner)
+
+
 def _messages(
     layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified
 ) -> list[OwnerNotice]:
@@ -142,7 +161,8 @@ def _messages(
     periods = {rule.name: rule.notice_seconds for rule in plan.policy.rules}
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
-        if marks[group.group_id].notified_at is None:
+        mark = marks.get(group.group_id)  # a repeated plan makes none
+        if mark is not None and mark.notified_at is None and _is_its_own(mark, group):
             period = periods.get(group.rule or "", 0.0)
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []

@@ -14,6 +14,7 @@ from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import find_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of, require_backup_of
+from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
@@ -49,7 +50,7 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     by_group: dict[str, list[PlannedTopic]] = defaultdict(list)
     for item in plan.groups:
         by_group[item.group_id].append(item)
-    draft = BackupDraft(now())
+    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}))
     async for result in read_offsets(admin, sorted(by_group), require_stable=True):
         items, parts = by_group[result.group_id], list[TopicOffsets]()
         for item in items:

@@ -14,6 +14,7 @@ from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
 
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
+_NOT_KNOWN = "not known when the offsets were read"
 _Columns = tuple[tuple[int, ...], tuple[int, ...]]
 
 
@@ -78,7 +79,7 @@ async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]
         return {}
     here = await admin.topic_ids(backup.topic_ids)
     return {
-        topic: f"the topic was recreated: its id is {here[topic]} and was {before}"
+        topic: f"the topic was recreated: its id is {here[topic]} and was {before or _NOT_KNOWN}"
         for topic, before in backup.topic_ids.items()
         if here.get(topic, before) != before
     }

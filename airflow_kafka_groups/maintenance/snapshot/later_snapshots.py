@@ -27,21 +27,24 @@ def later_snapshots(
     :param known: ids to leave out; those that were looked at are added. Default: none.
 
     Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known. So it does if the other one is
-    gone and others are left: whatever removed it, such as a pruning of files, may have removed later ones.
+    gone: whatever removed it, such as a pruning of files, may have removed later ones. Its name alone does not count,
+    for anything can be called so; its manifest is read once.
     """
+    known = set() if known is None else known
     ids = list(filter(is_id, snapshot_ids(layout)))
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
-    if ids and ids[place : place + 1] != [snapshot_id]:  # a listing may be late: it is asked for by its name
+    # A listing may be late: what it lacks is asked for by its name.
+    if snapshot_id not in known or ids[place : place + 1] != [snapshot_id]:
         try:
             load_manifest(layout, snapshot_id)
         except SnapshotError as exc:
             raise SnapshotError(
                 f"{exc}. Later ones may be gone, too, and what they showed is not known: take a new one, and plan again"
             ) from exc
-    known = set() if known is None else known
+        known.add(snapshot_id)
     before = bisect_left(ids, time_prefix(began_at - _LONGEST))
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
-        if id_ in known or id_ == snapshot_id:
+        if id_ in known:
             continue
         if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at:
             reader = SnapshotReader(layout, id_)

@@ -23,7 +23,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
-"""The most manifests that are read to find one of the same groups."""
+"""The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
 
 
 class GroupSummary(NamedTuple):
@@ -55,6 +55,12 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
         incomplete = not path.exists() and layout.snapshot_data(snapshot_id).exists()
     if incomplete:
         raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
+    return _read_manifest(layout, snapshot_id)
+
+
+def _read_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
+    """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
+    path = layout.manifest(snapshot_id)
     try:
         manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
@@ -77,16 +83,22 @@ def is_partial(manifest: SnapshotManifest) -> bool:
 
 
 def latest_manifest(layout: Layout) -> SnapshotManifest:
-    """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none.
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none among the newest 100.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
     """
     incomplete = 0
-    for snapshot_id in reversed(snapshot_ids(layout)):
-        manifest = load_manifest(layout, snapshot_id)
+    ids = snapshot_ids(layout)
+    for snapshot_id in islice(reversed(ids), _MOST_READ):
+        manifest = _read_manifest(layout, snapshot_id)  # it was listed
         if manifest.complete:
             return manifest
         incomplete += 1
+    if incomplete < len(ids):
+        raise SnapshotError(
+            f"the newest {incomplete} of {len(ids)} snapshots in {layout.manifests} are incomplete, and older ones are "
+            "not looked through: take one while all brokers answer, or pass the id of an older one"
+        )
     seen = f"{incomplete} snapshot(s), none of them complete" if incomplete else "no snapshot"
     raise SnapshotError(f"there is {seen} in {layout.manifests}: run the snapshot first")
 
@@ -167,6 +179,16 @@ class SnapshotReader:
                 for group_id, topic in zip(pairs["group_id"].to_pylist(), pairs["topic"].to_pylist(), strict=True):
                     found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
+
+    def topics_of(self, group_ids: Collection[str]) -> set[str]:
+        """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
+        import pyarrow.compute as pc
+
+        found: set[str] = set()
+        for name, _ in self.manifest.files:
+            for batch in self._batches(name, set(group_ids), ["group_id", "topic"]):
+                found.update(pc.unique(batch["topic"]).drop_null().to_pylist())
+        return found
 
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:

@@ -30,11 +30,13 @@ class Output:
         lower = file_format.lower()
         self._format = lower if lower in (*_FILES, "delta") else file_format
         self._written = ""
+        self._has_room = False
 
     def write(self, rows: DataFrame, context: BacklogContext) -> None:
         """Write a slice.
 
-        Raises ``JobError`` if the folder has other data, and the mode does not allow it.
+        Raises ``JobError`` if the folder has other data, and the mode does not allow it, or if another run has written
+        there since this one began.
         """
         writer = rows.write.format(self._format)
         if self._format in _FILES:
@@ -60,6 +62,16 @@ class Output:
             raise JobError(
                 f"{self._path} exists and has {others[0]}: give another --output, or --output-mode append or overwrite"
             )
+        begun = self._has_room or any(name.startswith(of_run) for name in there)
+        other_runs = [name for name in others if name.startswith(f"{COLUMN}=")]
+        if begun and other_runs and self._mode == "overwrite":
+            # It was made room for this run before its first slice. To delete it now would lose what its run commits.
+            raise JobError(
+                f"--output {self._path!r} is written by another run, too ({other_runs[0]}), and with --output-mode "
+                "overwrite each deletes what the other one wrote: give each group, and each run at a time, an "
+                "--output of its own, and repeat this run with --start-over"
+            )
         stale = [name for name in there if name.startswith(f"{of_run}{context.slice:06d}-")]
         for name in stale + (others if self._mode == "overwrite" else []):
             storage.delete_folder(f"{self._path}/{name}")
+        self._has_room = True

@@ -48,6 +48,14 @@ def test_csv_has_a_head_and_the_rows_only() -> None:
     assert rows == [["group_id", "lag", "ok", "why"], ["a", "5", "yes", ""], ["b,c", "", "no", "x; y"]]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@a", "\ta", "\ra", "a\rb,c", "a\r\nb", "a\nb", 'a"b', " a"])
+def test_every_name_is_read_back_from_csv_as_it_is(name: str) -> None:
+    """What is read from it is deleted: a name with a mark for spreadsheets before it would be another group's."""
+    lines = written("csv", Table("groups", ("group_id", "lag"), [(name, 5), ("b", 6)]))
+    assert list(csv.reader(StringIO(lines, newline=""))) == [["group_id", "lag"], [name, "5"], ["b", "6"]]
+    assert lines.startswith("group_id,lag\n"), "lines end as other tools of a shell write them"
+
+
 def test_a_table_is_aligned() -> None:
     assert written("table").splitlines() == [
         "GROUP_ID  LAG  OK   WHY",

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import urllib.request
 from datetime import datetime
+from html import escape
 from typing import Any
 
 from airflow.sdk import DAG, BaseHook, task
@@ -19,7 +20,7 @@ with DAG(dag_id="lag_to_slack", schedule="*/10 * * * *", start_date=datetime(202
     def post(found: dict[str, Any]) -> None:
         if not found["lagging"]:
             return
-        lines = [f"• `{group}`: {lag:,} messages" for group, lag in found["lagging_groups"].items()]
+        lines = [f"• `{escape(id_, quote=False)}`: {lag:,} messages" for id_, lag in found["lagging_groups"].items()]
         text = f"{found['lagging']} of {found['groups']} Kafka groups lag:\n" + "\n".join(lines[:20])
         webhook = BaseHook.get_connection("slack_webhook").password  # the complete URL is a secret
         request = urllib.request.Request(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +13,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup import planned as backup_module
 from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
+from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
@@ -253,6 +256,62 @@ async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_sa
     known = replace(backup, topic_ids={"t": "id-of-t"})
     with pytest.raises(UnsupportedByClientError):
         await recreated_topics(admin, known)
+
+
+class Recreating(FakeAdmin):
+    """A cluster where somebody deletes ``t`` and creates it again while offsets are being read.
+
+    :param created_only: whether ``t`` does not exist before: the offsets are those of a topic that was deleted earlier.
+    """
+
+    def __init__(self, created_only: bool) -> None:
+        super().__init__()
+        self.recreates = False
+        self.created_only = created_only
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            yield result
+        if self.recreates and require_stable:
+            self.ids["t"] = "id-of-the-new-t"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("created_only", [False, True])
+@pytest.mark.parametrize("how", ["by plan", "by plan without its snapshot", "by name"])
+async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
+    tmp_path: Path, how: str, created_only: bool
+) -> None:
+    admin = Recreating(created_only)
+    admin.add("a", ("t", 0, 5), ("u", 1, 6))
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    if created_only:
+        del admin.ids["t"]
+    if how == "by plan without its snapshot":
+        layout.manifest(plan.snapshot_id).unlink()
+    admin.recreates = True
+    admin.forget_calls()
+    if how == "by name":
+        backup = await backup_named(admin, layout, group_ids=["a"])
+    else:
+        backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert list(backup.entries) == ["a"]
+    assert backup.topic_ids == {"t": "" if created_only else "id-of-t", "u": "id-of-u"}
+    was = "not known when the offsets were read" if created_only else "id-of-t"
+    reason = f"the topic was recreated: its id is id-of-the-new-t and was {was}"
+    assert await recreated_topics(admin, load_backup(layout, backup.plan_id)) == {"t": reason}
+    assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
+
+
+async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.ids = {"t": "id-of-t", "elsewhere": "id"}
+    _, backup = await backed_up(admin, layout_in(tmp_path))
+    assert backup.topic_ids == {"t": "id-of-t"}
 
 
 def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> None:

@@ -154,6 +154,36 @@ async def test_a_mark_goes_when_the_group_lives_and_stays_where_another_reason_k
     assert set(NoticeBook(tmp_path, CLUSTER_ID).read()) == {"pay1", "web1"}
 
 
+async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path) -> None:
+    """Its groups have lived since, or are gone: their marks are, and all of their owners were notified once more."""
+    story = Story(tmp_path, "pay1", "web1")
+    old, at = await story.plan(NOW), NOW + timedelta(minutes=5)
+    story.notify(old, at)
+    story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY)
+    del story.admin.groups["pay1"]
+    story.admin.add("web2", ("t", 0, 5))
+    story.notify(await story.plan(NOW + 5 * DAY, idle_since=NOW + 3 * DAY), NOW + 5 * DAY + timedelta(minutes=5))
+    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    assert set(marks) == {"web1", "web2"}
+    for dry_run in (True, False):
+        again = story.notify(old, NOW + 60 * DAY, dry_run=dry_run)
+        assert again == Notified(already={"pay": at, "web": at})
+    assert len(story.sent) == sent
+    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
+
+
+async def test_a_repeat_notifies_those_whose_message_failed_unless_they_lived_since(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", "pay2", "web1")
+    old = await story.plan(NOW)
+    story.notify(old, NOW + timedelta(minutes=5), fails=("pay",))
+    del story.admin.groups["pay1"]
+    story.notify(await story.plan(NOW + timedelta(hours=1)), NOW + timedelta(hours=2), fails=("pay",))
+    again = story.notify(old, NOW + timedelta(hours=3))
+    assert (again.notified, list(again.already)) == ({"pay": 1}, ["web"])
+    assert story.sent[-1].groups == ("pay2",)
+    assert story.notify(old, NOW + timedelta(hours=4)).notified == {}
+
+
 @pytest.mark.safety
 async def test_an_owner_who_cannot_be_notified_keeps_the_groups_and_holds_nobody_up(tmp_path: Path) -> None:
     story = Story(tmp_path, "pay1", "web1")
@@ -224,6 +254,24 @@ def test_a_message_is_bounded_and_escaped() -> None:
     assert "… and 50 more" in context["text"]
     assert "<b>" not in context["html"]
     assert "&lt;b&gt;7" in context["html"]
+
+
+def test_a_groups_name_calls_nobody_in_slack() -> None:
+    notice = OwnerNotice(
+        cluster="prod",
+        plan_id="p",
+        owner="<!here>",
+        contact="c",
+        groups=("<!channel>", "<@U1> & 'x'", "<https://evil.example|Report>"),
+        notice_seconds=172_800.0,
+        report="https://airflow/?a=1&b=2",
+    )
+    context = notice.to_context()
+    assert not {"<", ">"} & set(context["slack"])
+    lines = context["slack"].splitlines()
+    assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;@U1&gt; &amp; 'x'"], "Slack has no other character references"
+    assert lines[-1] == "Report: https://airflow/?a=1&amp;b=2"
+    assert "- <@U1> & 'x'" in context["text"], "plain text is as it is"
 
 
 @pytest.mark.safety

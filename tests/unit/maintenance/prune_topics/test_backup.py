@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.models import TopicPartition
-from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.maintenance.prune_topics.scene import OLD, cluster, layout_in, old_offsets, planned, prune
+from tests.unit.maintenance.scene import LATER
 
 pytestmark = pytest.mark.safety
 
@@ -49,6 +52,20 @@ async def test_a_pruning_is_undone_by_a_restore_when_the_group_has_no_members(tm
     assert admin.groups["app"].positions[TopicPartition("live", 0)] == 500, "other topics are not touched"
     if not live:
         assert {where: admin.groups["app"].offsets[where] for where in OLD} == {where: before[where] for where in OLD}
+
+
+async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.ids = {"old": "id-of-old", "live": "id-of-live"}
+    of = await planned(admin, layout)
+
+    def recreate(call: str) -> None:
+        if call == "stable offsets":
+            admin.ids["old"] = "id-of-the-new-old"
+
+    admin.before = recreate
+    await backup_topics(admin, layout, of, now=Ticking(LATER))
+    assert load_backup(layout, of.plan_id).topic_ids == {"old": "id-of-old"}
 
 
 async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_path: Path) -> None:

@@ -185,6 +185,43 @@ async def test_the_latest_complete_snapshot(tmp_path: Path) -> None:
     assert load_manifest(layout, whole.snapshot_id).complete
 
 
+async def test_a_long_streak_of_incomplete_snapshots_is_not_read_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each manifest is a request to an object store, and every plan of a broken cluster would send them."""
+    layout = layout_in(tmp_path)
+    manifest = (await snapshot(FakeAdmin(), layout)).manifest
+
+    def add_incomplete(hours: range) -> None:
+        for hour in hours:
+            id_ = f"{time_prefix(manifest.observed_at + timedelta(hours=hour))}-00000001"
+            write_json(layout.manifests, f"{id_}.json", replace(manifest, snapshot_id=id_, complete=False).to_json())
+
+    asked: list[str] = []
+
+    def note(name: str) -> None:
+        call = getattr(Path, name)
+
+        def noted(path: Path) -> Any:
+            asked.append(name)
+            return call(path)
+
+        monkeypatch.setattr(Path, name, noted)
+
+    note("read_bytes")
+    note("exists")
+    add_incomplete(range(1, 100))
+    asked.clear()
+    assert latest_manifest(layout).snapshot_id == manifest.snapshot_id
+    assert asked == ["read_bytes"] * 100, "a manifest that is there is asked for once"
+    add_incomplete(range(100, 151))
+    asked.clear()
+    why = "the newest 100 of 151 snapshots .* are incomplete.*pass the id of an older one"
+    with pytest.raises(SnapshotError, match=why):
+        latest_manifest(layout)
+    assert asked == ["read_bytes"] * 100
+
+
 async def test_a_damaged_newest_manifest_hides_nothing(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     await snapshot(FakeAdmin(), layout)

@@ -202,3 +202,25 @@ async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path, rem
     with pytest.raises(SnapshotError, match="plan again"):
         await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))
     assert set(admin.groups) == {"a"}
+
+
+@pytest.mark.parametrize("left", ["a stray file in its folder", "a stray manifest", "no manifest at all"])
+async def test_what_is_left_of_a_plan_s_snapshot_is_no_snapshot(tmp_path: Path, left: str) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    joins(admin)
+    used = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"] = FakeGroup()
+    newest = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=2)))
+    gone = [plan.snapshot_id, used.snapshot_id, *([newest.snapshot_id] if left == "no manifest at all" else [])]
+    for id_ in gone:
+        (tmp_path / "prod" / "manifests" / f"{id_}.json").unlink()
+        for file in (tmp_path / "prod" / "data" / id_).iterdir():
+            file.unlink()
+    if left == "a stray file in its folder":
+        (tmp_path / "prod" / "data" / plan.snapshot_id / "notes.txt").write_bytes(b"mine")
+    elif left == "a stray manifest":
+        (tmp_path / "prod" / "manifests" / f"{plan.snapshot_id}.json").write_bytes(b"")
+    with pytest.raises(SnapshotError, match="plan again"):
+        await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)))
+    assert set(admin.groups) == {"a"}

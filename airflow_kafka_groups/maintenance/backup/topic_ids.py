@@ -1,0 +1,87 @@
+"""The ids of a backup's topics, which are asked for before the offsets are read.
+
+A topic may be deleted and created again meanwhile. Its offsets are those of the topic before: with the new topic's id
+beside them, a restore would set them on the new topic. With the old id, the restore finds another topic and leaves it
+out. A topic that gets its id only while offsets are read has the id "", which no topic has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Self
+
+from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.exceptions import SnapshotError, UnsupportedByClientError
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.maintenance.storage import Layout
+
+NOT_KNOWN = ""
+"""The id of a topic that had none, or was not known, when its offsets were read, and has one now."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """The ids of topics before offsets are read.
+
+    :param known: by topic; ``None`` if this client cannot learn them.
+    """
+
+    known: Mapping[str, str] | None
+
+    @classmethod
+    async def of(cls, admin: BackupAdmin, topics: Collection[str]) -> Self:
+        """Ask for the ids of topics."""
+        try:
+            return cls(await admin.topic_ids(sorted(topics)) if topics else {})
+        except UnsupportedByClientError as error:
+            _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
+            return cls(None)
+
+    async def of_read(self, admin: BackupAdmin, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids for the manifest, once offsets were read.
+
+        :param topics: the topics of these offsets. Those without an id before are asked for again.
+        """
+        if self.known is None:
+            return {}
+        without = sorted(set(topics) - self.known.keys())
+        new = await admin.topic_ids(without) if without else {}
+        if new:
+            _logger.warning(
+                "%d topic(s) were created or read for the first time during the backup, and a restore leaves them out; "
+                "a new backup has them, such as %s",
+                len(new),
+                ", ".join(map(one_line, list(new)[:3])),
+            )
+        return {topic: self.known.get(topic, NOT_KNOWN) for topic in sorted(topics) if topic in {**self.known, **new}}
+
+
+async def planned_topics(
+    admin: BackupAdmin, layout: Layout, snapshot_id: str, group_ids: Sequence[str]
+) -> Collection[str]:
+    """Return the topics that planned groups have offsets of: those of the plan's snapshot, which costs no request.
+
+    They are read where there is no such snapshot: it was removed, or groups were named instead of planned.
+    """
+    if is_id(snapshot_id):
+        try:
+            return await asyncio.to_thread(lambda: SnapshotReader(layout, snapshot_id).topics_of(group_ids))
+        except SnapshotError as error:
+            _logger.warning("The topics are read from the cluster: %s", error)
+    return await read_topics(admin, group_ids)
+
+
+async def read_topics(admin: BackupAdmin, group_ids: Sequence[str]) -> Collection[str]:
+    """Return the topics that groups have offsets of. Groups that cannot be read are left out."""
+    found: set[str] = set()
+    async for result in read_offsets(admin, list(group_ids), require_stable=False):
+        if result.value is not None:
+            found.update(part.topic for part in result.value.topics)
+    return found
