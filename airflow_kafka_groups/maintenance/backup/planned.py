@@ -212,13 +212,14 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     path = new_data_path(layout, backup.plan_id)
     create_file(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
-    _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup, backup.entries), str(path))
+    rows = read_file(path) or b""
+    _require_same(backup.entries, entries_of(path, rows, backup, backup.entries), str(path))
     try:
         create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
     except FileExistsAlreadyError:
         # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
         return load_backup(layout, backup.plan_id)
-    read_back = load_backup(layout, backup.plan_id, backup.entries)
+    read_back = load_backup(layout, backup.plan_id, (backup, rows))
     _require_same(backup.entries, read_back.entries, read_back.path)
     return read_back
 
