@@ -248,12 +248,8 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
     group_types, protocol_types = (
         [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
     )
-    return [
-        BackupEntry(
-            group_id=each[0], group_type=each[1], protocol_type=each[2], partitions=each[3], fingerprint=each[4]
-        )
-        for each in zip(block.group_ids, group_types, protocol_types, partitions, computed, strict=True)
-    ]
+    columns = (block.group_ids, group_types, protocol_types, partitions, computed)
+    return [BackupEntry(*each) for each in zip(*columns, strict=True)]
 
 
 def _first_false(matches: Any) -> int | None:
