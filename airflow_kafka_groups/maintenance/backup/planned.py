@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.admin.arrow_values import column, release_unused
+from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError, UnsupportedByClientError
 from airflow_kafka_groups.maintenance.backup.file import (
@@ -75,23 +76,24 @@ async def backup_groups(
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
-    draft = BackupDraft(now())
-    planned = {group.group_id: group for group in plan.planned.facts()}
-    done = 0
-    async for result in read_offsets(admin, list(planned), require_stable=True):
-        group = planned[result.group_id]
-        if result.value is None:
-            draft.left_out[group.group_id] = f"could not be read: {result.error}"
-        else:
-            entry = entry_of(facts := _facts(group), result.value)
-            if (reason := _why_not(group, entry)) is not None:
-                draft.left_out[group.group_id] = reason
+    with collection_paused():  # what is read is kept to the end, and has no cycles
+        draft = BackupDraft(now())
+        planned = {group.group_id: group for group in plan.planned.facts()}
+        done = 0
+        async for result in read_offsets(admin, list(planned), require_stable=True):
+            group = planned[result.group_id]
+            if result.value is None:
+                draft.left_out[group.group_id] = f"could not be read: {result.error}"
             else:
-                draft.add(facts, entry, now(), result.value)
-        done += 1
-        progress("backup", done, len(planned))
-    del planned  # what is read back needs memory
-    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
+                entry = entry_of(facts := _facts(group), result.value)
+                if (reason := _why_not(group, entry)) is not None:
+                    draft.left_out[group.group_id] = reason
+                else:
+                    draft.add(facts, entry, now(), result.value)
+            done += 1
+            progress("backup", done, len(planned))
+        del planned  # what is read back needs memory
+        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
     return require_backup_of(stored, plan)
 
 
