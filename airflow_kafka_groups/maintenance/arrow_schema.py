@@ -30,5 +30,6 @@ def utc_times(column: Any) -> list[datetime | None]:
     import pyarrow as pa
 
     micros = column.cast(pa.int64()).to_pylist()
-    times = {value: _EPOCH + timedelta(microseconds=value) for value in set(micros) - {None}}
+    # Seconds and microseconds on their own take timedelta's short way.
+    times = {value: _EPOCH + timedelta(0, value // 1_000_000, value % 1_000_000) for value in set(micros) - {None}}
     return list(map(times.get, micros))

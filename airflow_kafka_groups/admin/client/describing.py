@@ -35,6 +35,6 @@ async def describe_groups(
         modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
         answers = await calls.ask_coordinators(not_found, modern)
         # A broker that does not know the API has no such groups: the earlier answer stands.
-        known = {key: new for key, new in answers.items() if not isinstance(new.error, UnsupportedVersionError)}
-        results = GroupResults.of({**results, **known})
+        known = {new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)}
+        results = GroupResults.of(dict(zip(results, results.values(), strict=True)) | known)
     return results

@@ -64,12 +64,13 @@ class Backup:
         }
 
 
-def load_backup(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> Backup:
+def load_backup(layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None) -> Backup:
     """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``.
 
-    :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
+    :param verified: a backup, and the rows that its entries were read from. The same rows under the same manifest are
+        not decoded again. Default: none.
     """
-    found = _open(layout, plan_id, known)
+    found = _open(layout, plan_id, verified)
     if found is None:
         raise _none(layout, plan_id)
     return found[0]
@@ -84,7 +85,9 @@ def find_backup(layout: Layout, plan_id: str) -> Backup | None:
     return None if found is None else found[0]
 
 
-def _open(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> tuple[Backup, StoragePath, bytes] | None:
+def _open(
+    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
+) -> tuple[Backup, StoragePath, bytes] | None:
     manifest = _manifest(layout, plan_id)
     if manifest is None:
         return None
@@ -109,7 +112,10 @@ def _open(layout: Layout, plan_id: str, known: Entries = _NO_ENTRIES) -> tuple[B
         raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
         raise BackupError(f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}")
-    entries = entries_of(path, data, backup, known)
+    if verified and verified[1] == data and replace(verified[0], path=backup.path, entries={}) == backup:
+        entries = verified[0].entries
+    else:
+        entries = entries_of(path, data, backup)
     if len(entries) != groups:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
     if both := entries.keys() & backup.not_backed_up.keys():
@@ -142,7 +148,7 @@ def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUp
 def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, BackupEntry]:
     """Return the groups in the file's bytes, each verified by its own rows.
 
-    :param known: as for ``load_backup``.
+    :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
     """
     entries: dict[str, BackupEntry] = {}
     rows = 0
@@ -242,12 +248,8 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
     group_types, protocol_types = (
         [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
     )
-    return [
-        BackupEntry(
-            group_id=each[0], group_type=each[1], protocol_type=each[2], partitions=each[3], fingerprint=each[4]
-        )
-        for each in zip(block.group_ids, group_types, protocol_types, partitions, computed, strict=True)
-    ]
+    columns = (block.group_ids, group_types, protocol_types, partitions, computed)
+    return [BackupEntry(*each) for each in zip(*columns, strict=True)]
 
 
 def _first_false(matches: Any) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow import as_array
 from airflow_kafka_groups.admin.arrow_values import fill_nulls
@@ -15,8 +15,7 @@ from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupEntry:
+class BackupEntry(NamedTuple):
     """A group in a backup."""
 
     group_id: str

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.admin.arrow_values import column, release_unused
+from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.maintenance.backup.file import (
@@ -76,24 +77,25 @@ async def backup_groups(
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)
-    planned = {group.group_id: group for group in plan.planned.facts()}
-    topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
-    draft = BackupDraft(now(), await TopicIds.of(admin, topics))
-    done = 0
-    async for result in read_offsets(admin, list(planned), require_stable=True):
-        group = planned[result.group_id]
-        if result.value is None:
-            draft.left_out[group.group_id] = f"could not be read: {result.error}"
-        else:
-            entry = entry_of(facts := _facts(group), result.value)
-            if (reason := _why_not(group, entry)) is not None:
-                draft.left_out[group.group_id] = reason
+    with collection_paused():  # what is read is kept to the end, and has no cycles
+        planned = {group.group_id: group for group in plan.planned.facts()}
+        topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
+        draft = BackupDraft(now(), await TopicIds.of(admin, topics))
+        done = 0
+        async for result in read_offsets(admin, list(planned), require_stable=True):
+            group = planned[result.group_id]
+            if result.value is None:
+                draft.left_out[group.group_id] = f"could not be read: {result.error}"
             else:
-                draft.add(facts, entry, now(), result.value)
-        done += 1
-        progress("backup", done, len(planned))
-    del planned  # what is read back needs memory
-    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
+                entry = entry_of(facts := _facts(group), result.value)
+                if (reason := _why_not(group, entry)) is not None:
+                    draft.left_out[group.group_id] = reason
+                else:
+                    draft.add(facts, entry, now(), result.value)
+            done += 1
+            progress("backup", done, len(planned))
+        del planned  # what is read back needs memory
+        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
     return require_backup_of(stored, plan)
 
 
@@ -210,13 +212,14 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     path = new_data_path(layout, backup.plan_id)
     create_file(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
-    _require_same(backup.entries, entries_of(path, read_file(path) or b"", backup, backup.entries), str(path))
+    rows = read_file(path) or b""
+    _require_same(backup.entries, entries_of(path, rows, backup, backup.entries), str(path))
     try:
         create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
     except FileExistsAlreadyError:
         # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
         return load_backup(layout, backup.plan_id)
-    read_back = load_backup(layout, backup.plan_id, backup.entries)
+    read_back = load_backup(layout, backup.plan_id, (backup, rows))
     _require_same(backup.entries, read_back.entries, read_back.path)
     return read_back
 

@@ -19,6 +19,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_j
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")
+_DECIDING_TIMES = ("idle_since", "observed_at")
 _AT_ONCE = 4_096
 
 
@@ -84,15 +85,18 @@ class Verdicts:
     def __iter__(self) -> Iterator[Verdict]:
         return self.rows()
 
-    def rows(self, *, with_forecasts: bool = True) -> Iterator[Verdict]:
+    def rows(self, *, in_full: bool = True) -> Iterator[Verdict]:
         """Yield the verdicts.
 
-        :param with_forecasts: whether they have their forecast. Default true.
+        :param in_full: whether they have their forecast, and the times that no plan is made by. Default true.
         """
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            named: dict[str, Iterable[Any]] = {name: utc_times(rows[name]) for name in _TIMES}
-            named["forecast"] = forecasts(rows) if with_forecasts else repeat(None, len(rows))
+            named: dict[str, Iterable[Any]] = {
+                name: utc_times(rows[name]) if in_full or name in _DECIDING_TIMES else repeat(None, len(rows))
+                for name in _TIMES
+            }
+            named["forecast"] = forecasts(rows) if in_full else repeat(None, len(rows))
             columns = (named[name] if name in named else rows[name].to_pylist() for name in Verdict._fields)
             yield from map(Verdict._make, zip(*columns, strict=True))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -63,7 +63,7 @@ class ChangeResult:
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
-        return {**asdict(self), "outcome": self.outcome.value}
+        return {name: getattr(self, name) for name in self.__slots__} | {"outcome": self.outcome.value}
 
 
 def counts_of(results: Iterable[ChangeResult]) -> dict[str, int]:
@@ -86,6 +86,8 @@ def name_of(where: TopicPartition) -> str:
 
 def _columns(commits: Commits) -> list[dict[str, Any]]:
     """Return the offsets of each topic, column by column: a record can have millions of them."""
+    if not commits:  # as nearly always before a restore
+        return []
     offsets = commits if isinstance(commits, GroupOffsets) else GroupOffsets.from_mapping("", commits)
     return [
         {

@@ -7,7 +7,6 @@ groups. So the members of a snapshot (see ``members``) cost no request of their 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
@@ -84,14 +83,13 @@ def _from_description(facts: GroupFacts, described: GroupDescription) -> GroupFa
     disappeared with the state would look like another group when snapshots are compared.
     """
     if facts.coordinator is None:  # not in the listing
-        facts = replace(
-            facts,
+        facts = facts._replace(
             group_type=described.type.value,
             protocol_type=described.protocol_type,
             coordinator=described.coordinator,
         )
     state = described.state.value if facts.state == GroupState.UNKNOWN.value else facts.state
-    return replace(facts, state=state, members=len(described.members))
+    return facts._replace(state=state, members=len(described.members))
 
 
 def _needs_describing(facts: GroupFacts) -> bool:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
@@ -18,8 +17,7 @@ from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 _ROWS_AT_ONCE = 131_072
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupFacts:
+class GroupFacts(NamedTuple):
     """What is known of a group besides its offsets. Default of the numbers: not known."""
 
     group_id: str

@@ -193,6 +193,40 @@ async def test_of_two_tries_at_once_the_first_manifest_counts_and_nothing_is_rep
 
 
 @pytest.mark.safety
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ("rows", "SHA-256 differs"),
+        ("number of rows", "has 4 rows instead of 5"),
+        ("plan_digest", "does not belong to plan"),
+        ("kafka_cluster_id", "rows of another plan or cluster"),
+    ],
+)
+async def test_what_lies_in_the_storage_after_the_manifest_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str, expected: str
+) -> None:
+    """The rows are not decoded twice, but they are read again, and compared with what was decoded."""
+    admin = cluster()
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+
+    def create_and_change(path: Path, data: bytes) -> None:
+        manifest = json.loads(data) if path.name.endswith(".json") else None
+        if manifest is not None and changed == "rows":
+            file = path.parent / manifest["file"]["name"]
+            file.write_bytes(file.read_bytes()[:-1] + b"!")
+        elif manifest is not None and changed == "number of rows":
+            manifest["file"]["rows"] += 1
+        elif manifest is not None:
+            manifest[changed] = "another"
+        create_file(path, data if manifest is None else json.dumps(manifest).encode())
+
+    monkeypatch.setattr(backup_module, "create_file", create_and_change)
+    with pytest.raises(BackupError, match=expected):
+        await backup_groups(admin, layout, plan, now=Ticking(LATER))
+
+
+@pytest.mark.safety
 async def test_a_storage_error_is_no_proof_that_there_is_no_backup(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ async def test_a_backup_that_lacks_a_group_is_noticed(tmp_path: Path, monkeypatc
         await backup_groups(admin, layout, plan, now=Ticking(LATER))
 
 
+def empty(path: Path) -> str:
+    """Empty a file, and return its SHA-256."""
+    path.write_bytes(b"")
+    return sha256(b"").hexdigest()
+
+
 Damage = Callable[[Path, Path, dict[str, Any]], object]
 
 
@@ -96,6 +103,11 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("another file", lambda m, p, d: rewrite(m, d, file={**d["file"], "name": "../x.parquet"}), "it names the file"),
     ("a byte more", lambda m, p, d: p.write_bytes(p.read_bytes() + b"x"), "damaged"),
     ("empty data", lambda m, p, d: p.write_bytes(b""), "damaged"),
+    (
+        "empty data with its digest",
+        lambda m, p, d: rewrite(m, d, file={**d["file"], "sha256": empty(p)}),
+        "cannot be read",
+    ),
     ("another digest", lambda m, p, d: rewrite(m, d, file={**d["file"], "sha256": "0" * 64}), "damaged"),
     ("no digest", lambda m, p, d: rewrite(m, d, file={}), "damaged"),
     ("no file", lambda m, p, d: rewrite(m, d, file=None), "damaged"),

@@ -136,8 +136,8 @@ CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
     ),
     ("all offsets vanished", {"offsets": GroupResult("g", GroupOffsets("g"))}, BACKUP, Reason.MOVED),
     ("no backup", {}, None, Reason.NOT_IN_BACKUP),
-    ("the backup of another group", {}, replace(BACKUP, group_id="h"), Reason.NOT_IN_BACKUP),
-    ("a backup of other offsets", {}, replace(BACKUP, fingerprint="0" * 64), Reason.BACKUP_DIFFERS),
+    ("the backup of another group", {}, BACKUP._replace(group_id="h"), Reason.NOT_IN_BACKUP),
+    ("a backup of other offsets", {}, BACKUP._replace(fingerprint="0" * 64), Reason.BACKUP_DIFFERS),
     ("it became a consumer group", {"description": described(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
     ("listed as another type", {"listing": replace(LISTING, type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
     ("listed as a share group", {"listing": replace(LISTING, type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
@@ -189,7 +189,7 @@ def test_a_partition_without_a_commit_is_not_an_offset() -> None:
 def test_a_backup_that_is_not_needed_still_has_to_fit() -> None:
     expected = replace(EXPECTED, needs_backup=False)
     assert decide(expected, SAFE, None).action is Action.DELETE
-    assert decide(expected, SAFE, replace(BACKUP, fingerprint="0" * 64)).action is Action.KEEP
+    assert decide(expected, SAFE, BACKUP._replace(fingerprint="0" * 64)).action is Action.KEEP
 
 
 def test_the_leader_epoch_counts() -> None:
