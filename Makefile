@@ -30,7 +30,8 @@ $(STAMP): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (a minute or two the first time) …"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check "uv>=0.8.4"
-	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --compile-bytecode \
+	@# No byte code in advance: two thirds of it are modules that nothing here imports.
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt \
 	  $(STORED) --editable ".[spark]" --group tests --group lint --group docs
 	@touch $@
 

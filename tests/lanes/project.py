@@ -6,6 +6,7 @@ import os
 import sys
 from pathlib import Path
 
+from tests.lab.jars import KNOWN_VERSIONS
 from tests.lanes import pythons
 from tests.lanes.lane import Lane
 
@@ -121,7 +122,11 @@ LANES = (
         commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark_jars")),
         load=0.5,
     ),
-    Lane(name="classes", commands=((_PYTHON, "-m", "tests.lab.class_archive"),), needs=("setup", "jars")),
+    Lane(
+        name="classes",
+        commands=((_PYTHON, "-m", "tests.lab.class_archive", *KNOWN_VERSIONS),),
+        needs=("setup", "jars"),
+    ),
     Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
     *_BROWSER,
     _tests("spark", needs=("classes", "spark-classes")),

@@ -48,3 +48,18 @@ def test_a_broker_that_writes_none_is_an_error(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(class_archive, "KafkaCluster", Silent)
     with pytest.raises(LabError, match=r"4\.1\.0 wrote no archive of its classes(.|\n)*no room"):
         class_archive.make("4.1.0")
+
+
+def test_each_version_that_is_named_has_its_archive_made_whatever_becomes_of_the_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(version: str) -> Path:
+        if version == "3.9.2":
+            raise LabError("no room")
+        return Path(version)
+
+    monkeypatch.setattr(class_archive, "make", make)
+    class_archive.main(["4.1.0", "3.9.2", "2.8.2"])
+    said = capsys.readouterr()
+    assert said.out.split() == ["4.1.0", "2.8.2"]
+    assert "Kafka 3.9.2 start without an archive of their classes: no room" in said.err
