@@ -33,8 +33,8 @@ def column(values: Sequence[Any], kind: Any) -> Any:
 
     :param kind: Arrow's type: string, bool, int32, int64, list, or timestamp in microseconds.
 
-    Raises ``TypeError`` for a value or a type that is none of these, or a time without a zone, and ``OverflowError`` for a number that is too
-    large.
+    Raises ``TypeError`` for a value or a type that is none of these, or a time without a zone, and ``OverflowError``
+    for a number that is too large.
     """
     import pyarrow as pa
 
