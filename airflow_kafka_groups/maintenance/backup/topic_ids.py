@@ -60,7 +60,8 @@ class TopicIds:
                 len(new),
                 ", ".join(map(one_line, list(new)[:3])),
             )
-        return {topic: self.known.get(topic, NOT_KNOWN) for topic in sorted(topics) if topic in {**self.known, **new}}
+        ids = {**dict.fromkeys(new, NOT_KNOWN), **self.known}
+        return {topic: ids[topic] for topic in sorted(topics) if topic in ids}
 
 
 async def planned_topics(
