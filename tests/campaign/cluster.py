@@ -132,17 +132,17 @@ class ModelAdmin(FakeAdmin):
             return GroupResults(GroupResult(id_, error=NotSentError("the time for it was over")) for id_ in ids)
         if (fault := due.get("error")) is not None:
             return self._refused(fault, ids)
-        results = [self._deleted(group_id, due) for group_id in ids]
+        results = [self._deleted(group_id, due, began) for group_id in ids]
         self.process.after(due)
         if (fault := due.get("lost")) is not None and fault.arg % 4 == 3:
             raise timeout()
         return self._without_silent(due, results)
 
-    def _deleted(self, group_id: str, due: Mapping[str, Fault]) -> GroupResult[None]:
+    def _deleted(self, group_id: str, due: Mapping[str, Fault], sent_at: float) -> GroupResult[None]:
         try:
             lost = due.get("lost")
             if lost is None or lost.arg % 4 < 2:
-                self.world.judge_deletion(self.process, group_id, self.seen.get(group_id))
+                self.world.judge_deletion(self.process, group_id, self.seen.get(group_id), sent_at)
                 self._delete(group_id)
                 self.world.note_deletion(group_id)
             if lost is not None:

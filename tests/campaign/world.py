@@ -158,15 +158,18 @@ class World:
 
     # -- the truth about deletions ------------------------------------------------------------------------------------
 
-    def judge_deletion(self, process: Process, group_id: str, seen: Seen | None) -> None:
-        """Check one deletion that is about to happen by everything that is true of the group."""
+    def judge_deletion(self, process: Process, group_id: str, seen: Seen | None, sent_at: float) -> None:
+        """Check one deletion that is about to happen by everything that is true of the group.
+
+        :param sent_at: when the package let the request go.
+        """
         group = self.groups.get(group_id)
         if group is None or group.busy:
             return  # the broker refuses
         task = self.tasks[process.number]
         self._judge_reading(task, group_id, seen)
         self._judge_approval(task, group_id)
-        self._judge_earlier(task, group_id)
+        self._judge_earlier(task, group_id, sent_at)
         in_window = seen is not None and self.changed.get(group_id, -1.0) > seen.offsets_at
         commits = seen.commits if in_window and seen and seen.commits is not None else dict(group.offsets)
         self.deletions.append(DeletionTruth(group_id, self.clock, process.number, task.request_id, dict(commits)))
@@ -197,10 +200,12 @@ class World:
         if group_id not in (task.approved or frozenset()) | (task.plan.approved or frozenset()):
             self.violated("unapproved_deleted", f"{group_id} at {self.clock:.0f} by plan {task.request_id}")
 
-    def _judge_earlier(self, task: Task, group_id: str) -> None:
+    def _judge_earlier(self, task: Task, group_id: str, sent_at: float) -> None:
         for earlier in self.deletions:
             if earlier.group_id != group_id:
                 continue
+            if earlier.at > sent_at and not self.takes_lease:
+                continue  # while the request was under way, which only the lease prevents: docs/safety.md
             again = earlier.request_id == task.request_id
             too_soon = task.plan is not None and self.clock - earlier.at < MIN_IDLE - TOLERANCE
             if again or too_soon:
