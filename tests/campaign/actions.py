@@ -164,7 +164,7 @@ def _ask(session: Session, step: Step) -> Awaitable[None] | None:
 
     async def work() -> None:
         await asyncio.to_thread(seal_question, session.layout, truth.plan, ASKED_BY, session.process.now())
-        truth.approved = frozenset()
+        truth.approved = frozenset().union(*truth.answering)
 
     return work()
 
@@ -176,23 +176,27 @@ def _answer(session: Session, step: Step) -> Awaitable[None] | None:
     truth, how = session.world.plans[-1], step.a
     ids = truth.plan.group_ids
     excluded = [ids[step.b % len(ids)]] if how == 1 else []
+    said = frozenset(ids) - frozenset(excluded) if how in (0, 1) else frozenset()
 
     async def work() -> None:
         if how in (0, 1):
-            truth.approved = frozenset(ids) - frozenset(excluded)
-        await asyncio.to_thread(
-            partial(
-                seal_answer,
-                session.layout,
-                truth.plan,
-                asked_by=ASKED_BY,
-                approved=how != 2,
-                person={"id": "1", "name": "ann"},
-                responded_at=session.process.now().isoformat(),
-                confirmed=str(len(ids) + (how == 3)),
-                excluded=excluded,
-            )
+            truth.approved = said
+        truth.answering.append(said)
+        seal = partial(
+            seal_answer,
+            session.layout,
+            truth.plan,
+            asked_by=ASKED_BY,
+            approved=how != 2,
+            person={"id": "1", "name": "ann"},
+            responded_at=session.process.now().isoformat(),
+            confirmed=str(len(ids) + (how == 3)),
+            excluded=excluded,
         )
+        try:
+            await asyncio.to_thread(seal)
+        finally:
+            truth.answering.remove(said)
 
     return work()
 

@@ -27,12 +27,16 @@ Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 @dataclass(slots=True)
 class PlanTruth:
-    """A plan, and what people truly said of it."""
+    """A plan, and what people truly said of it.
+
+    :param answering: the approvals that are being written: to ask again takes back what was written before.
+    """
 
     plan: DeletionPlan
     judged_at: float
     terms: ApprovalTerms
     approved: frozenset[str] | None = None
+    answering: list[frozenset[str]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
