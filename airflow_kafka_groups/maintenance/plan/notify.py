@@ -120,8 +120,8 @@ def notify_owners(
     before = book.read()
     earlier = book.written_by(plan.plan_id, plan.created_at - _CLOCK_SLACK)
     marks = before if earlier else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
-    if marks != before and not dry_run:
-        book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
+    if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
+        book.write(marks, max(now(), plan.created_at), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     for notice in _messages(layout, plan, marks, report, done):
