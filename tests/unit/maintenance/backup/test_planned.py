@@ -341,6 +341,50 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
 
 
+class SlowToAnswer(FakeAdmin):
+    """A cluster whose group ``a`` cannot be read at first."""
+
+    fails_now = False
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            failed = self.fails_now and not require_stable and result.group_id == "a"
+            yield GroupResult("a", error=timeout()) if failed else result
+
+
+@pytest.mark.safety
+async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_path: Path) -> None:
+    """Their ids were not known when its offsets were read: its backup could be deleted by, and not restored from."""
+    admin = SlowToAnswer()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    layout.manifest(plan.snapshot_id).unlink()
+    admin.fails_now = True
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
+    assert "its topics could not be read" in backup.not_backed_up["a"]
+
+
+async def test_a_client_that_cannot_learn_topic_ids_may_learn_topics_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def unsupported(_topics: object) -> dict[str, str]:
+        raise UnsupportedByClientError("sasl.mechanism", None, "no Kerberos")
+
+    admin = SlowToAnswer()
+    admin.fails_now = True
+    admin.add("a", ("t", 0, 5))
+    monkeypatch.setattr(admin, "topic_ids", unsupported)
+    backup = await backup_named(admin, layout_in(tmp_path), group_ids=["a"])
+    assert (list(backup.entries), dict(backup.topic_ids)) == (["a"], {})
+    assert "a restore may not notice a recreated topic" in caplog.text
+
+
 async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
     admin = cluster()
     admin.ids = {"t": "id-of-t", "elsewhere": "id"}
