@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -390,6 +391,24 @@ async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
     admin.ids = {"t": "id-of-t", "elsewhere": "id"}
     _, backup = await backed_up(admin, layout_in(tmp_path))
     assert backup.topic_ids == {"t": "id-of-t"}
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_gone_at_the_backup_and_is_there_again_is_another(tmp_path: Path) -> None:
+    """Brokers keep offsets of a deleted topic for a while: without id and log, any log that has them seemed right."""
+    admin = cluster()
+    admin.ids = {"t": "id-of-t"}
+    layout = layout_in(tmp_path)
+    admin.ends[TopicPartition("gone", 3)] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    plan, _ = await backed_up(admin, layout)
+    del admin.groups["b"]
+    admin.ends[TopicPartition("gone", 3)] = (0, 20)
+    (there,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(there.after) == {TopicPartition("gone", 3), T1}, "where nobody tells ids, the logs alone decide"
+    admin.ids["gone"] = "id-of-a-new-one"
+    (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(change.after) == {T1}
+    assert "its id is id-of-a-new-one and was not known" in change.skipped[TopicPartition("gone", 3)]
 
 
 def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> None:
