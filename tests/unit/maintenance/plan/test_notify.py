@@ -412,3 +412,19 @@ async def test_a_clock_that_is_behind_when_all_messages_fail_makes_no_old_plan_n
     story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY + timedelta(minutes=5))
     assert story.notify(old, NOW + 60 * DAY) == Notified()
     assert story.sent == []
+
+
+async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:
+    """Its task had failed, and was cleared after later plans: it forgot their marks, and notified of what has lived."""
+    story = Story(tmp_path, "pay1")
+    late = await story.plan(NOW)
+    story.notify(await story.plan(NOW + 2 * DAY, verdict="live", reason="in use"), NOW + 2 * DAY + timedelta(minutes=5))
+    story.admin.add("web1", ("t", 0, 5))
+    del story.admin.groups["pay1"]
+    story.notify(await story.plan(NOW + 9 * DAY), NOW + 9 * DAY + timedelta(minutes=5))
+    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    assert set(marks) == {"web1"}
+    for dry_run in (True, False):
+        assert story.notify(late, late.expires_at + timedelta(seconds=1), dry_run=dry_run) == Notified()
+    assert len(story.sent) == sent
+    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks
