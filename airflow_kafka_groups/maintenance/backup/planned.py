@@ -79,7 +79,8 @@ async def backup_groups(
         return require_backup_of(existing, plan)
     with collection_paused():  # what is read is kept to the end, and has no cycles
         planned = {group.group_id: group for group in plan.planned.facts()}
-        ids = await TopicIds.of(admin, await planned_topics(admin, layout, plan.snapshot_id, list(planned)))
+        topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
+        ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
         draft = BackupDraft(now(), ids)
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):

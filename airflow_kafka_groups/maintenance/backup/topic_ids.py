@@ -39,9 +39,15 @@ class TopicIds:
     asked: frozenset[str]
 
     @classmethod
-    async def of(cls, admin: BackupAdmin, topics: Collection[str]) -> Self:
-        """Ask for the ids of topics."""
-        return cls(await _ask(admin, topics), frozenset(topics))
+    async def of(cls, admin: BackupAdmin, topics: Collection[str], earlier: Mapping[str, str] | None = None) -> Self:
+        """Ask for the ids of topics.
+
+        :param earlier: ids of some topics from when offsets were read that have not moved since. Default: none.
+        """
+        known, asked = await _ask(admin, topics), frozenset(topics)
+        if known is not None and earlier:
+            known = {**known, **{topic: id_ for topic, id_ in earlier.items() if topic in asked}}
+        return cls(known, asked)
 
     def lack(self, offsets: GroupOffsets) -> bool:
         """Whether a group has offsets of a topic that was not asked for: a restore would leave them out."""

@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, op
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.maintenance.cluster_view import read_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
@@ -436,3 +437,15 @@ def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> 
         TopicPartition("t", 0): (1, 31),
         TopicPartition("u", 0): (None, None),
     }
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_plan_saw(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.ids = {topic: f"id-of-{topic}" for topic in ("t", "gone", "x", "y")}
+    layout = layout_in(tmp_path)
+    plan = replace(await planned(admin, layout), view=await read_view(admin, admin.ids))
+    admin.ids["t"] = "id-of-the-new-t"
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
+    assert list(await recreated_topics(admin, load_backup(layout, plan.plan_id))) == ["t"]
