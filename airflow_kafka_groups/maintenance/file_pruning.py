@@ -26,8 +26,8 @@ from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 
-_LONGEST_PAUSE = timedelta(days=30)
-"""With nothing newer than that, a clock that is ahead is likelier than a pause of the DAGs."""
+_LONGEST_PAUSE = timedelta(days=32)
+"""A month, and a late task: with nothing newer, a clock that is ahead is likelier than a pause of the DAGs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

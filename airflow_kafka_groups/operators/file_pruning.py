@@ -32,7 +32,7 @@ class PruneFilesOperator(DryRunOperator):
 
     Returns ``{"dry_run", "removed": {kind: count}, "files", "kept": {kind: count}, "foreign": {set: reason}}`` with the
     first 20 sets that are old but kept because they contain something that this package did not write. Fails, and
-    removes nothing, if nothing newer than the shortest limit or 30 days is there: this machine's clock may be ahead.
+    removes nothing, if nothing newer than the shortest limit or 32 days is there: this machine's clock may be ahead.
     If it is not, take a snapshot first.
     """
 

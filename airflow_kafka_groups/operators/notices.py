@@ -41,7 +41,7 @@ class NotifyOwnersOperator(DryRunOperator):
 
     Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
     after the others were: the next try notifies only those that are left. A task that is cleared later notifies nobody
-    again whom its plan has notified, and the log says when that was.
+    again whom its plan has notified, and the log says when that was; a plan that has expired marks no groups.
     """
 
     plan_id = Argument(read_text)

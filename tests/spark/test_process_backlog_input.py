@@ -9,7 +9,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
@@ -236,6 +236,32 @@ def test_two_runs_do_not_overwrite_each_other_while_both_write(spark: SparkSessi
     (tmp_path / "out" / "backlog_slice=x-000001-1").mkdir()
     with pytest.raises(JobError, match="backlog_slice=y-000001-1"):
         restarted.write(spark.range(3), a_slice("x", 2))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("when", ["before", "after", "after, and deleted"])
+def test_a_slice_that_another_run_overwrites_while_it_is_written_is_not_committed(
+    spark: SparkSession, tmp_path: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of one slice looked at its output only before it wrote: both committed, and one of them had no output."""
+    place = str(tmp_path / "out")
+    first, second = (Output(spark, place, "parquet", "overwrite") for _ in range(2))
+    save = DataFrameWriter.save
+
+    def overwritten(writer: DataFrameWriter, path: str) -> None:
+        monkeypatch.setattr(DataFrameWriter, "save", save)
+        if when == "before":
+            second.write(spark.range(3), a_slice("y", 1))
+        save(writer, path)
+        if when != "before":
+            second.write(spark.range(3), a_slice("y", 1))
+        if when == "after, and deleted":
+            second.discard()
+
+    monkeypatch.setattr(DataFrameWriter, "save", overwritten)
+    seen = "which deleted this slice" if when == "after, and deleted" else "backlog_slice=y-000001-1"
+    with pytest.raises(JobError, match=seen):
+        first.write(spark.range(3), a_slice("x", 1))
 
 
 def test_the_example_of_the_docs_runs(

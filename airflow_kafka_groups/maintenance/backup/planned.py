@@ -80,7 +80,8 @@ async def backup_groups(
     with collection_paused():  # what is read is kept to the end, and has no cycles
         planned = {group.group_id: group for group in plan.planned.facts()}
         topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
-        draft = BackupDraft(now(), await TopicIds.of(admin, topics))
+        ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
+        draft = BackupDraft(now(), ids)
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
             group = planned[result.group_id]
@@ -90,6 +91,8 @@ async def backup_groups(
                 entry = entry_of(facts := _facts(group), result.value)
                 if (reason := _why_not(group, entry)) is not None:
                     draft.left_out[group.group_id] = reason
+                elif ids.lack(result.value):
+                    draft.left_out[group.group_id] = "its topics could not be read before its offsets"
                 else:
                     draft.add(facts, entry, now(), result.value)
             done += 1

@@ -19,6 +19,7 @@ from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupOffsets
 
 NOT_KNOWN = ""
 """The id of a topic that had none, or was not known, when its offsets were read, and has one now."""
@@ -31,18 +32,28 @@ class TopicIds:
     """The ids of topics before offsets are read.
 
     :param known: by topic; ``None`` if this client cannot learn them.
+    :param asked: the topics that were asked for, also those without an id.
     """
 
     known: Mapping[str, str] | None
+    asked: frozenset[str]
 
     @classmethod
-    async def of(cls, admin: BackupAdmin, topics: Collection[str]) -> Self:
-        """Ask for the ids of topics."""
-        try:
-            return cls(await admin.topic_ids(sorted(topics)) if topics else {})
-        except UnsupportedByClientError as error:
-            _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
-            return cls(None)
+    async def of(cls, admin: BackupAdmin, topics: Collection[str], earlier: Mapping[str, str] | None = None) -> Self:
+        """Ask for the ids of topics.
+
+        :param earlier: ids of some topics from when offsets were read that have not moved since. Default: none.
+        """
+        known, asked = await _ask(admin, topics), frozenset(topics)
+        if known is not None and earlier:
+            known = {**known, **{topic: id_ for topic, id_ in earlier.items() if topic in asked}}
+        return cls(known, asked)
+
+    def lack(self, offsets: GroupOffsets) -> bool:
+        """Whether a group has offsets of a topic that was not asked for: a restore would leave them out."""
+        return self.known is not None and any(
+            part.committed and part.topic not in self.asked for part in offsets.topics
+        )
 
     async def of_read(self, admin: BackupAdmin, topics: Collection[str]) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.
@@ -51,8 +62,9 @@ class TopicIds:
         """
         if self.known is None:
             return {}
-        without = sorted(set(topics) - self.known.keys())
-        new = await admin.topic_ids(without) if without else {}
+        new = await _ask(admin, set(topics) - self.known.keys())
+        if new is None:
+            return {}
         if new:
             _logger.warning(
                 "%d topic(s) were created or read for the first time during the backup, and a restore leaves them out; "
@@ -62,6 +74,14 @@ class TopicIds:
             )
         ids = {**dict.fromkeys(new, NOT_KNOWN), **self.known}
         return {topic: ids[topic] for topic in sorted(topics) if topic in ids}
+
+
+async def _ask(admin: BackupAdmin, topics: Collection[str]) -> Mapping[str, str] | None:
+    try:
+        return await admin.topic_ids(sorted(topics)) if topics else {}
+    except UnsupportedByClientError as error:
+        _logger.warning("The backup has no topic ids, so a restore may not notice a recreated topic: %s", error)
+        return None
 
 
 async def planned_topics(

@@ -69,19 +69,21 @@ class NoticeBook:
         return _parse(newest)
 
     def written_by(self, plan_id: str, since: datetime) -> list[Mapping[str, Any]]:
-        """Return what the entries of one plan say, newest first. ``read`` must have been called.
+        """Return what the entries of one plan say besides the marks, newest first. ``read`` must have been called.
 
         :param since: when the plan was made; older entries are not read.
 
-        Raises ``JournalError`` for a damaged entry, and ``StorageError``.
+        Raises ``JournalError`` for an entry that is missing or damaged, and ``StorageError``.
         """
         found: list[Mapping[str, Any]] = []
         for number in range(self._number, 0, -1):
             entry = self._entry(number)
-            if entry is None or _written_at(entry) < since:
+            if entry is None:
+                raise JournalError(f"{self._path(number)} cannot be found, and later ones can: the journal was changed")
+            if _written_at(entry) < since:
                 break
             if entry.data.get("plan_id") == plan_id:
-                found.append(entry.data)
+                found.append({name: value for name, value in entry.data.items() if name != "marks"})
         return found
 
     def write(self, notices: Mapping[str, Notice], at: datetime, **facts: Any) -> None:

@@ -107,8 +107,9 @@ def notify_owners(
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
     one that cannot be notified does not hold the others up.
 
-    A plan marks once. Repeated, such as by a task that is cleared months later, it only notifies owners of groups that
-    still have their mark and had no message: groups without one have lived since, or are gone.
+    A plan marks once, and not after its end, when later plans know better. Repeated, such as by a task that is cleared
+    months later, it only notifies owners of groups that still have their mark and had no message: groups without one
+    have lived since, or are gone.
 
     :param send: sends a message; an error of it is noted for the owner.
     :param dry_run: write and send nothing.
@@ -119,9 +120,10 @@ def notify_owners(
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
     earlier = book.written_by(plan.plan_id, plan.created_at - _CLOCK_SLACK)
-    marks = before if earlier else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
-    if marks != before and not dry_run:
-        book.write(marks, now(), plan_id=plan.plan_id, cluster=layout.cluster)
+    marks_none = bool(earlier) or now() > plan.expires_at
+    marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
+    if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
+        book.write(marks, max(now(), plan.created_at), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     for notice in _messages(layout, plan, marks, report, done):

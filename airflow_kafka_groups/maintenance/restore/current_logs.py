@@ -69,18 +69,24 @@ class CurrentLogs:
 
 async def current_logs(admin: BackupAdmin, backup: Backup, partitions: Iterable[TopicPartition]) -> CurrentLogs:
     """Ask the brokers for the logs of partitions, and for the ids of the backup's topics."""
-    ends = await log_ends(admin, partitions)
-    return CurrentLogs(ends, await recreated_topics(admin, backup))
+    wanted = list(partitions)
+    ends = await log_ends(admin, wanted)
+    return CurrentLogs(ends, await recreated_topics(admin, backup, {where.topic for where in wanted}))
 
 
-async def recreated_topics(admin: BackupAdmin, backup: Backup) -> dict[str, str]:
-    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored."""
+async def recreated_topics(admin: BackupAdmin, backup: Backup, topics: Iterable[str] = ()) -> dict[str, str]:
+    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored.
+
+    :param topics: further topics of the backup. Default: none. Where others had an id, one without did not exist:
+        brokers show a user no offsets of topics that this user may not describe.
+    """
     if not backup.topic_ids:
         return {}
-    here = await admin.topic_ids(backup.topic_ids)
+    then = {**dict.fromkeys(sorted(topics), ""), **backup.topic_ids}
+    here = await admin.topic_ids(then)
     return {
         topic: f"the topic was recreated: its id is {here[topic]} and was {before or _NOT_KNOWN}"
-        for topic, before in backup.topic_ids.items()
+        for topic, before in then.items()
         if here.get(topic, before) != before
     }
 

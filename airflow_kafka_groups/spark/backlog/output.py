@@ -43,6 +43,7 @@ class Output:
             self._make_room(context)
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
             writer.mode("errorifexists").save(self._written)
+            self._require_alone(context)
             return
         if self._format == "delta":  # a transaction that was committed before is skipped
             writer = writer.option("txnAppId", context.run_id).option("txnVersion", context.slice)
@@ -52,6 +53,24 @@ class Output:
         """Delete the slice that was written last, because another process works on it."""
         if self._written:
             Storage(self._spark, self._path).delete_folder(self._written)
+
+    def _require_alone(self, context: BacklogContext) -> None:
+        """Raise ``JobError`` if another run made room for itself while the slice was written: it is not committed."""
+        if self._mode != "overwrite":
+            return
+        there = Storage(self._spark, self._path).folders(self._path)
+        for name in there:
+            if name.startswith(f"{COLUMN}=") and not name.startswith(f"{COLUMN}={context.run_id}-"):
+                raise self._shared(name)
+        if self._written.rpartition("/")[2] not in there:
+            raise self._shared("which deleted this slice")
+
+    def _shared(self, other: str) -> JobError:
+        return JobError(
+            f"--output {self._path!r} is written by another run, too ({other}), and with --output-mode overwrite each "
+            "deletes what the other one wrote: give each group, and each run at a time, an --output of its own, and "
+            "repeat this run with --start-over"
+        )
 
     def _make_room(self, context: BacklogContext) -> None:
         storage = Storage(self._spark, self._path)
@@ -66,11 +85,7 @@ class Output:
         other_runs = [name for name in others if name.startswith(f"{COLUMN}=")]
         if begun and other_runs and self._mode == "overwrite":
             # It was made room for this run before its first slice. To delete it now would lose what its run commits.
-            raise JobError(
-                f"--output {self._path!r} is written by another run, too ({other_runs[0]}), and with --output-mode "
-                "overwrite each deletes what the other one wrote: give each group, and each run at a time, an "
-                "--output of its own, and repeat this run with --start-over"
-            )
+            raise self._shared(other_runs[0])
         stale = [name for name in there if name.startswith(f"{of_run}{context.slice:06d}-")]
         for name in stale + (others if self._mode == "overwrite" else []):
             storage.delete_folder(f"{self._path}/{name}")

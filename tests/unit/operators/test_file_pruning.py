@@ -362,6 +362,16 @@ def test_a_clock_that_is_far_ahead_makes_nothing_old(tmp_path: Path, ahead: int)
         assert part in str(caught.value)
 
 
+def test_files_that_are_made_and_pruned_once_a_month_are_no_pause(tmp_path: Path) -> None:
+    """Of the months with 31 days, each pruning before the month's snapshot was refused."""
+    layout = Layout(tmp_path, scene.CLUSTER)
+    (layout.root / "listings").mkdir(parents=True)
+    for id_ in written_days_ago(*(31.2 + 31 * month for month in range(4))):
+        (layout.root / "listings" / f"{id_}.json").write_bytes(b'{"format": 1}')
+    limits = PruningLimits(days={kind: 40 for kind in FileKind}, keep_newest=1)
+    assert prune_files(layout, limits, now=datetime.now(UTC), dry_run=False).files == 3
+
+
 def test_after_a_pause_of_months_a_snapshot_is_enough(admin: FakeAdmin, tmp_path: Path) -> None:
     layout = Layout(tmp_path, scene.CLUSTER)
     (layout.root / "listings").mkdir(parents=True)

@@ -20,8 +20,10 @@ from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, op
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.maintenance.cluster_view import read_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
@@ -341,11 +343,73 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
 
 
+class SlowToAnswer(FakeAdmin):
+    """A cluster whose group ``a`` cannot be read at first."""
+
+    fails_now = False
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            failed = self.fails_now and not require_stable and result.group_id == "a"
+            yield GroupResult("a", error=timeout()) if failed else result
+
+
+@pytest.mark.safety
+async def test_a_group_whose_topics_no_restore_would_have_is_not_deleted(tmp_path: Path) -> None:
+    """Their ids were not known when its offsets were read: its backup could be deleted by, and not restored from."""
+    admin = SlowToAnswer()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    layout.manifest(plan.snapshot_id).unlink()
+    admin.fails_now = True
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert (list(backup.entries), list(backup.not_backed_up), backup.topic_ids) == (["b"], ["a"], {"u": "id-of-u"})
+    assert "its topics could not be read" in backup.not_backed_up["a"]
+
+
+async def test_a_client_that_cannot_learn_topic_ids_may_learn_topics_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def unsupported(_topics: object) -> dict[str, str]:
+        raise UnsupportedByClientError("sasl.mechanism", None, "no Kerberos")
+
+    admin = SlowToAnswer()
+    admin.fails_now = True
+    admin.add("a", ("t", 0, 5))
+    monkeypatch.setattr(admin, "topic_ids", unsupported)
+    backup = await backup_named(admin, layout_in(tmp_path), group_ids=["a"])
+    assert (list(backup.entries), dict(backup.topic_ids)) == (["a"], {})
+    assert "a restore may not notice a recreated topic" in caplog.text
+
+
 async def test_topics_without_an_id_are_left_out_of_it(tmp_path: Path) -> None:
     admin = cluster()
     admin.ids = {"t": "id-of-t", "elsewhere": "id"}
     _, backup = await backed_up(admin, layout_in(tmp_path))
     assert backup.topic_ids == {"t": "id-of-t"}
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_gone_at_the_backup_and_is_there_again_is_another(tmp_path: Path) -> None:
+    """Brokers keep offsets of a deleted topic for a while: without id and log, any log that has them seemed right."""
+    admin = cluster()
+    admin.ids = {"t": "id-of-t"}
+    layout = layout_in(tmp_path)
+    admin.ends[TopicPartition("gone", 3)] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    plan, _ = await backed_up(admin, layout)
+    del admin.groups["b"]
+    admin.ends[TopicPartition("gone", 3)] = (0, 20)
+    (there,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(there.after) == {TopicPartition("gone", 3), T1}, "where nobody tells ids, the logs alone decide"
+    admin.ids["gone"] = "id-of-a-new-one"
+    (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=["b"])
+    assert set(change.after) == {T1}
+    assert "its id is id-of-a-new-one and was not known" in change.skipped[TopicPartition("gone", 3)]
 
 
 def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> None:
@@ -373,3 +437,15 @@ def test_rows_of_a_topic_that_lie_apart_come_together_and_keep_their_order() -> 
         TopicPartition("t", 0): (1, 31),
         TopicPartition("u", 0): (None, None),
     }
+
+
+@pytest.mark.safety
+async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_plan_saw(tmp_path: Path) -> None:
+    admin = cluster()
+    admin.ids = {topic: f"id-of-{topic}" for topic in ("t", "gone", "x", "y")}
+    layout = layout_in(tmp_path)
+    plan = replace(await planned(admin, layout), view=await read_view(admin, admin.ids))
+    admin.ids["t"] = "id-of-the-new-t"
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
+    assert list(await recreated_topics(admin, load_backup(layout, plan.plan_id))) == ["t"]

@@ -99,3 +99,24 @@ def test_a_listing_that_is_late_hides_nothing(tmp_path: Path, monkeypatch: pytes
 def test_a_cluster_without_an_id_has_no_marks(tmp_path: Path) -> None:
     with pytest.raises(JournalError):
         NoticeBook(tmp_path, None)
+
+
+@pytest.mark.safety
+def test_what_a_plan_said_is_not_known_where_an_entry_is_missing(tmp_path: Path) -> None:
+    """A plan whose entries could not be found seemed to be new, and notified all owners again."""
+    written(tmp_path, MARKS, MARKS, MARKS, MARKS)
+    (book(tmp_path).folder / "000002.json").unlink()
+    own = book(tmp_path)
+    assert own.read() == MARKS
+    assert len(own.written_by("p", NOW + timedelta(seconds=1))) == 0
+    with pytest.raises(JournalError, match=r"000002\.json cannot be found"):
+        own.written_by("p", NOW)
+
+
+def test_what_a_plan_said_is_without_all_marks_of_each_entry(tmp_path: Path) -> None:
+    """Each entry has all marks: a plan with hundreds of owners had hundreds of copies in memory."""
+    written(tmp_path, MARKS, MARKS)
+    own = book(tmp_path)
+    own.read()
+    found = own.written_by("p", NOW)
+    assert [sorted(entry) for entry in found] == [["at", "format", "kind", "plan_id", "previous"]] * 2

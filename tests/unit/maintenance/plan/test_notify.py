@@ -385,3 +385,46 @@ async def test_a_group_that_was_kept_alive_since_its_mark_is_notified_again(tmp_
     plan = await story.plan(NOW + 9 * DAY, kept_alive=alive)
     assert (plan.group_ids, waiting(plan)) == ([], ["pay1"])
     assert story.notify(plan, NOW + 9 * DAY + timedelta(minutes=5)).notified == {"pay": 1}
+
+
+async def test_an_old_task_whose_plan_had_nothing_new_to_say_changes_nothing_when_it_is_cleared(tmp_path: Path) -> None:
+    """It wrote nothing, so months later it seemed to be new: it mailed all owners, and forgot later plans' marks."""
+    story = Story(tmp_path, "pay1", "web1")
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    quiet = await story.plan(NOW + DAY)
+    assert story.notify(quiet, NOW + DAY + timedelta(minutes=5)) == Notified()
+    story.notify(await story.plan(NOW + 2 * DAY, verdict="live", reason="in use"), NOW + 2 * DAY + timedelta(minutes=5))
+    story.admin.add("web2", ("t", 0, 5))
+    del story.admin.groups["web1"]
+    story.notify(await story.plan(NOW + 9 * DAY, idle_since=NOW + 3 * DAY), NOW + 9 * DAY + timedelta(minutes=5))
+    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    assert set(marks) == {"pay1", "web2"}
+    for dry_run in (True, False):
+        assert story.notify(quiet, NOW + 60 * DAY, dry_run=dry_run) == Notified()
+    assert len(story.sent) == sent
+    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
+
+
+async def test_a_clock_that_is_behind_when_all_messages_fail_makes_no_old_plan_new(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    old = await story.plan(NOW)
+    assert story.notify(old, NOW - timedelta(minutes=10), fails=("pay",)).failed
+    story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY + timedelta(minutes=5))
+    assert story.notify(old, NOW + 60 * DAY) == Notified()
+    assert story.sent == []
+
+
+async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:
+    """Its task had failed, and was cleared after later plans: it forgot their marks, and notified of what has lived."""
+    story = Story(tmp_path, "pay1")
+    late = await story.plan(NOW)
+    story.notify(await story.plan(NOW + 2 * DAY, verdict="live", reason="in use"), NOW + 2 * DAY + timedelta(minutes=5))
+    story.admin.add("web1", ("t", 0, 5))
+    del story.admin.groups["pay1"]
+    story.notify(await story.plan(NOW + 9 * DAY), NOW + 9 * DAY + timedelta(minutes=5))
+    marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
+    assert set(marks) == {"web1"}
+    for dry_run in (True, False):
+        assert story.notify(late, late.expires_at + timedelta(seconds=1), dry_run=dry_run) == Notified()
+    assert len(story.sent) == sent
+    assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks
