@@ -64,15 +64,26 @@ class Storage:
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
 
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
-        """Return the sizes of all files below a folder by (their folder's name, name), by one listing."""
+        """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
         found: dict[tuple[str, str], int] = {}
         with _named(f"{folder} cannot be listed"):
-            every = self._fs.listFiles(self._path(folder), True) if self._fs.exists(self._path(folder)) else None
-            while every is not None and every.hasNext():
-                status = every.next()
+            for status in self._statuses_below(self._path(folder)):
                 path = status.getPath()
                 found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
         return found
+
+    def _statuses_below(self, folder: Any) -> Iterator[Any]:
+        if not self._fs.exists(folder):
+            return
+        if self.is_local:  # listFiles() starts a process for each local file, for its permissions
+            folders = getattr(jvm_of(self.spark, "access to files"), "org.apache.hadoop.fs.FileUtil").stat2Paths(
+                self._fs.listStatus(folder)
+            )
+            yield from (status for status in self._fs.listStatus(folders) if status.isFile())
+        else:  # an object store answers a thousand files at once, in whatever folders
+            every = self._fs.listFiles(folder, True)
+            while every.hasNext():
+                yield every.next()
 
     def read_bytes(self, path: str) -> bytes:
         """Read a file."""

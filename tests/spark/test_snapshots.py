@@ -14,6 +14,7 @@ from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
 from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, find_history, read_rows
 from airflow_kafka_groups.spark.staleness.observations import observations
+from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_data, write_manifest, write_snapshot
 
@@ -100,6 +101,17 @@ def test_a_snapshot_that_is_not_there_is_an_error_that_names_the_newest(spark: S
         SnapshotError, match=rf"{snapshot_id(5)} has no manifest.*newest one there is {snapshot_id(30)}"
     ):
         find(spark, lake, snapshot_id=snapshot_id(5))
+
+
+def test_files_are_listed_with_their_folder_and_their_size(spark: SparkSession, tmp_path: Path) -> None:
+    for folder, name, size in (("", "beside", 1), ("a", "x", 2), ("a", "y", 0), ("b é", "x", 4)):
+        (tmp_path / "data" / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / "data" / folder / name).write_bytes(b"." * size)
+    (tmp_path / "data" / "empty").mkdir()
+    storage = Storage(spark, tmp_path.as_uri())
+    assert storage.files_below(f"{tmp_path.as_uri()}/none") == {}
+    found = storage.files_below(f"{tmp_path.as_uri()}/data")
+    assert found == {("data", "beside"): 1, ("a", "x"): 2, ("a", "y"): 0, ("b é", "x"): 4}
 
 
 def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(spark: SparkSession, tmp_path: Path) -> None:
