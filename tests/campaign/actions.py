@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -23,10 +22,10 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from tests.campaign.cluster import ModelAdmin, model_lease
-from tests.campaign.judging import CLUSTER, take, verdicts
+from tests.campaign.judging import CLUSTER, take, verdicts, write_snapshot
 from tests.campaign.process import KilledError, Process
 from tests.campaign.steps import DAY, Step
 from tests.campaign.storage import ModelFileSystem, ModelPath
@@ -130,11 +129,7 @@ def _run_process(
 def _snapshot(session: Session, step: Step) -> Awaitable[None]:
     async def work() -> None:
         await take(session.world, session.process, session.admin)
-        # The rows are the model's; a plan is refused whose snapshot has no manifest.
-        manifest = replace(session.world.snapshots[-1].manifest, groups=0, failed_groups=0, rows=0)
-        await asyncio.to_thread(
-            write_json, session.layout.manifests, f"{manifest.snapshot_id}.json", manifest.to_json()
-        )
+        await asyncio.to_thread(write_snapshot, session.layout, session.world.snapshots[-1])
 
     return work()
 

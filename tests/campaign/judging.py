@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.protocols import read_offsets
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
+from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupOffsets
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.campaign.cluster import ModelAdmin
@@ -81,6 +84,18 @@ async def take(world: World, process: Process, admin: ModelAdmin) -> None:
     commits = {group_id: max(times) for group_id, times in world.commits.items()} if world.reads_commits else {}
     _note_lives(world, rows, commits)
     world.snapshots.append(ModelSnapshot(manifest, rows, world.clock, commits))
+
+
+def write_snapshot(layout: Layout, snapshot: ModelSnapshot) -> None:
+    """Store a snapshot: a plan is refused whose snapshot has no manifest, and a backup reads the topics in it."""
+    table, manifest = GroupTable(), snapshot.manifest
+    for row in snapshot.rows.values():
+        facts = GroupFacts(row.group_id, row.group_type, row.protocol_type, row.state, row.members, row.coordinator)
+        read = None if row.errors else row.offsets
+        table.add(facts, row.observed_at, read, error=row.errors[0] if row.errors else None)
+    rows = write_rows(layout, manifest.snapshot_id, table)
+    stored = replace(manifest, rows=rows, files=((SNAPSHOT_FILE, rows),))
+    write_json(layout.manifests, f"{manifest.snapshot_id}.json", stored.to_json())
 
 
 def _note_lives(world: World, rows: dict[str, SnapshotGroup], commits: dict[str, float]) -> None:
