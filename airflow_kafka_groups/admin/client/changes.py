@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
 from airflow_kafka_groups.admin.client.calls import Calls
@@ -16,8 +16,9 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
 )
+from airflow_kafka_groups.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
 from airflow_kafka_groups.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
-from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITIONS, TombstoneSizes
+from airflow_kafka_groups.admin.handlers.tombstone_size import BUDGET_BYTES, DEFAULT_PARTITIONS, TombstoneSizes
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
@@ -111,10 +112,45 @@ async def alter_group_offsets(
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
 
     busy.sort(key=buckets.__getitem__)
-    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)), send_by)
-    guess = calls.guess_coordinators(busy, buckets)
-    results = {**await calls.ask_coordinators(busy, handler, guess=guess), **done}
+    slices = {
+        group_id: commit_slices(group_id, wanted[group_id])
+        for group_id in busy
+        if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
+    }
+    at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
+    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(at_once)), send_by)
+    guess = calls.guess_coordinators(at_once, buckets)
+    results = {**await calls.ask_coordinators(at_once, handler, guess=guess)}
+    for group_id, result in results.items():
+        if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
+            slices[group_id] = smaller
+    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by) for each in slices.items()))
+    results |= {result.group_id: result for result in sliced} | done
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+
+async def _commit_in_slices(
+    calls: Calls, group_id: str, slices: Sequence[Commits], send_by: float
+) -> GroupResult[None]:
+    """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
+    failed: dict[TopicPartition, KafkaGroupsError] = {}
+    waiting, done = list(reversed(slices)), 0
+    while waiting:
+        part = waiting.pop()
+        handler = AlterGroupOffsetsHandler({group_id: part}, send_by=send_by)
+        error = (await calls.ask_coordinators([group_id], handler))[group_id].error
+        if smaller := smaller_slices(group_id, part, error):
+            waiting += reversed(smaller)
+            continue
+        if isinstance(error, PartitionsFailedError):
+            failed |= error.partition_errors
+        elif error is not None:
+            if not done or isinstance(error, OutcomeUnknownError):
+                return GroupResult(group_id, error=error)
+            failed |= {where: error for rest in (part, *waiting) for where in rest}
+            break
+        done += 1
+    return GroupResult(group_id, error=PartitionsFailedError(group_id, failed) if failed else None)
 
 
 async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> TombstoneSizes:
