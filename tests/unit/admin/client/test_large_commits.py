@@ -44,7 +44,7 @@ class Commits:
         said = self._say(len(self.sizes), asked)
         if said is Drop:
             return said
-        codes = said if isinstance(said, dict) else dict.fromkeys(asked, said)
+        codes: Any = said if isinstance(said, dict) else dict.fromkeys(asked, said)
         self.committed |= {where: asked[where] for where, code in codes.items() if code is ErrorCode.none}
         return answers.offset_commit(version, codes)
 
