@@ -26,12 +26,13 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
     KafkaGroupsError,
+    MissingAnswerError,
     OutcomeUnknownError,
     PartitionsFailedError,
     PartlyDeletedError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import BrokerId, GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _HASHED_AT_ONCE = 1024
 _TURNS_BETWEEN = 4
@@ -44,8 +45,12 @@ async def delete_groups(
     offsets: Mapping[str, GroupOffsets],
     types: Iterable[GroupType | str],
     send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
 ) -> GroupResults[None]:
-    """Delete groups of these types that have no members; groups that the policy refuses fail."""
+    """Delete groups of these types that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
+    """
     send_by = math.inf if send_within is None else clock.now() + send_within
     wanted = group_ids_of(group_ids)
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
@@ -56,21 +61,24 @@ async def delete_groups(
     try:
         # While the brokers look through their groups: hashing ids is most of what there is to compute.
         sizes = await _tombstone_sizes(calls, allowed, offsets)
-        guess = calls.guess_coordinators(allowed, sizes.buckets)
+        guess = calls.guess_coordinators(allowed, sizes.buckets) if coordinators is None else None
         done |= await checking
     finally:
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
+    if coordinators is not None:
+        unknown = MissingAnswerError("nobody said who coordinates it")
+        done |= _failed(dict.fromkeys([group_id for group_id in allowed if group_id not in coordinators], unknown))
     emptied = dict[str, GroupResult[None]]()
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)
         if known is not None and group_id not in done and not sizes.fits(group_id):
-            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by)
+            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
     done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
     ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
     batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
     handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by)
-    deleted = await calls.ask_coordinators(ready, handler, guess=guess)
+    deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
     for group_id in emptied.keys() & deleted.keys():
         done[group_id] = _of_emptied(deleted[group_id])
     if not done:  # as nearly always
@@ -184,12 +192,17 @@ async def _of_other_types(
 
 
 async def _empty_in_slices(
-    calls: Calls, group_id: str, offsets: GroupOffsets, sizes: TombstoneSizes, send_by: float
+    calls: Calls,
+    group_id: str,
+    offsets: GroupOffsets,
+    sizes: TombstoneSizes,
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
 ) -> GroupResult[None]:
     """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
     for number, partitions in enumerate(sizes.slices(offsets)):
         handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by)
-        result = (await calls.ask_coordinators([group_id], handler))[group_id]
+        result = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id]
         if result.error is not None:
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
             return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
