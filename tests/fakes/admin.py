@@ -214,8 +214,7 @@ class FakeAdmin(ClusterState):
         def delete(group_id: str) -> None:
             if self.missing_brokers:  # a broker that does not list its groups may have any of another type
                 raise IncompleteListingError(self.missing_brokers)
-            if coordinators is not None and coordinators[group_id] != self._coordinator(group_id):
-                raise broker_error("NOT_COORDINATOR")
+            self._require_coordinator(group_id, coordinators)
             if group_id in listed:
                 raise UnexpectedGroupTypeError(group_id, listed[group_id])
             self._delete(group_id)
@@ -227,12 +226,19 @@ class FakeAdmin(ClusterState):
         offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
         *,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         wanted = commits_of(offsets)
         self._note("alter", wanted)
+        self.coordinators.append(coordinators)
         if send_within is not None and send_within <= 0:
             return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in wanted)
-        return self._results(list(wanted), {}, lambda group_id: self._alter(group_id, wanted[group_id]))
+
+        def alter(group_id: str) -> None:
+            self._require_coordinator(group_id, coordinators)
+            self._alter(group_id, wanted[group_id])
+
+        return self._results(list(wanted), {}, alter)
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
         self._note("join", [group_id])
@@ -254,6 +260,10 @@ class FakeAdmin(ClusterState):
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
         self._note("list_offsets", [f"{where.topic}-{where.partition}" for where in specs])
         return {where: self._listed(where, spec) for where, spec in specs.items()}
+
+    def _require_coordinator(self, group_id: str, asked: Mapping[str, BrokerId] | None) -> None:
+        if asked is not None and asked[group_id] != self._coordinator(group_id):
+            raise broker_error("NOT_COORDINATOR")
 
     def _coordinator(self, group_id: str) -> int:
         return self.groups[group_id].coordinator if group_id in self.groups else 1

@@ -3,6 +3,7 @@
 A broker is stopped for longer than ``broker.session.timeout.ms``, as by a garbage collection or a move of its machine.
 Its groups get another coordinator, and clients without membership commit there. What was asked of the broker meanwhile
 is answered when it goes on, before it hears that it was replaced: each group is Empty, and its offsets have not moved.
+Nor is a group set back by it that was to be kept alive.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome
 from airflow_kafka_groups.models import (
     GroupListing,
     GroupOffsets,
@@ -55,23 +58,29 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
         async with AdminClient(config) as admin:
             found = await admin.find_coordinators(GROUPS)
             groups = [group for group in GROUPS if found[group].unwrap().broker_id == stopped]
-            work = work_on(admin, groups)
-            assert set((await work.read(expected(groups))).safe) == set(groups) != set()  # connects, too
+            half = len(groups) // 2
+            deleted, set_back = groups[:half], groups[half:]
+            work = work_on(admin, deleted)
+            assert set((await work.read(expected(deleted))).safe) == set(deleted) != set()  # connects, too
             os.kill(cluster.pid(stopped), signal.SIGSTOP)
             try:
                 await commit_elsewhere(others, groups)
-                reading = asyncio.create_task(work.read(expected(groups)))
+                reading = asyncio.create_task(work.read(expected(deleted)))
+                changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
+                changing = asyncio.create_task(apply_changes(admin, changes, dry_run=False, rewrite=True))
                 await asyncio.sleep(0.5)
             finally:
                 os.kill(cluster.pid(stopped), signal.SIGCONT)
             safe = (await reading).safe
-            deleted = await work.delete(await reading, 15)
+            results = await work.delete(await reading, 15)
+            changed = await changing
             read = await admin.list_consumer_group_offsets(groups)
         assert [result.unwrap() for result in read.values()] == [AFTER] * len(groups), (
             f"{len(safe)} group(s) were read as they had been"
         )
         if version.startswith("4"):  # Kafka 3.9 confirms what no replica has, and forgets it
-            assert all(isinstance(result.error, BrokerError) for result in deleted.values())
+            assert all(isinstance(result.error, BrokerError) for result in results.values())
+        assert {result.outcome for result in changed} <= {ChangeOutcome.KEPT, ChangeOutcome.FAILED}
 
 
 def expected(groups: list[str]) -> list[Expected]:

@@ -286,15 +286,15 @@ class AdminClient:
         offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
         *,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         """Set committed offsets of groups that have no members; a group that does not exist is created.
 
         :param offsets: what to commit for which group.
-        :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
-            with ``NotSentError``: they were not touched. Default: until the call's deadline.
+        :param send_within: see ``delete_consumer_groups``.
+        :param coordinators: see ``delete_consumer_groups``.
 
         Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
-        UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``. Groups that the
-        client's policy refuses fail with its reason; raises what it raises.
+        UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.
         """
-        return await changes.alter_group_offsets(self._calls, offsets, send_within)
+        return await changes.alter_group_offsets(self._calls, offsets, send_within, coordinators)

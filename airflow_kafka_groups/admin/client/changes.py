@@ -67,8 +67,7 @@ async def delete_groups(
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
     if coordinators is not None:
-        unknown = MissingAnswerError("nobody said who coordinates it")
-        done |= _failed(dict.fromkeys([group_id for group_id in allowed if group_id not in coordinators], unknown))
+        done |= _without_coordinator(allowed, coordinators)
     emptied = dict[str, GroupResult[None]]()
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)
@@ -104,8 +103,11 @@ async def alter_group_offsets(
     calls: Calls,
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
 ) -> GroupResults[None]:
     """Set committed offsets of groups that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups, as in ``delete_groups``.
 
     Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
     that it works on at the same time.
@@ -115,6 +117,9 @@ async def alter_group_offsets(
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
+    if coordinators is not None:
+        done |= _without_coordinator(busy, coordinators)
+        busy = [group_id for group_id in busy if group_id not in done]
     topic = calls.cluster.metadata.offsets_topic
     partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
@@ -127,18 +132,22 @@ async def alter_group_offsets(
     }
     at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
     handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(at_once)), send_by)
-    guess = calls.guess_coordinators(at_once, buckets)
-    results = {**await calls.ask_coordinators(at_once, handler, guess=guess)}
+    guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
+    results = {**await calls.ask_coordinators(at_once, handler, guess=guess, only=coordinators)}
     for group_id, result in results.items():
         if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
             slices[group_id] = smaller
-    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by) for each in slices.items()))
+    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items()))
     results |= {result.group_id: result for result in sliced} | done
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
 
 
 async def _commit_in_slices(
-    calls: Calls, group_id: str, slices: Sequence[Commits], send_by: float
+    calls: Calls,
+    group_id: str,
+    slices: Sequence[Commits],
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
 ) -> GroupResult[None]:
     """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
     failed: dict[TopicPartition, KafkaGroupsError] = {}
@@ -146,7 +155,7 @@ async def _commit_in_slices(
     while waiting:
         part = waiting.pop()
         handler = AlterGroupOffsetsHandler({group_id: part}, send_by=send_by)
-        error = (await calls.ask_coordinators([group_id], handler))[group_id].error
+        error = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
         if smaller := smaller_slices(group_id, part, error):
             waiting += reversed(smaller)
             continue
@@ -207,6 +216,13 @@ async def _empty_in_slices(
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
             return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
     return GroupResult(group_id)
+
+
+def _without_coordinator(
+    group_ids: Iterable[str], coordinators: Mapping[str, BrokerId]
+) -> dict[str, GroupResult[None]]:
+    error = MissingAnswerError("nobody said who coordinates it")
+    return _failed({group_id: error for group_id in group_ids if group_id not in coordinators})
 
 
 def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:

@@ -55,6 +55,21 @@ async def test_only_the_coordinators_that_are_named_are_asked_to_delete() -> Non
     assert fake.groups == {"g1", "g2"}
 
 
+@pytest.mark.parametrize("size", [1, 3_000])
+async def test_only_the_coordinators_that_are_named_are_asked_to_commit(size: int) -> None:
+    commits = {TopicPartition("w" * 200, number): OffsetAndMetadata(1) for number in range(size)}
+    async with FakeCluster(groups={"g0", "g1"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+        fake.moved = {"g0": 3 - before}
+        results = await admin.alter_consumer_group_offsets(
+            dict.fromkeys(["g0", "g1"], commits), coordinators={"g0": before}
+        )
+        assert {(sent.broker_id, sent.keys) for sent in fake.requests(OFFSET_COMMIT)} == {(before, ("g0",))}
+    assert isinstance(results["g0"].error, BrokerError)
+    assert results["g0"].error.name == "NOT_COORDINATOR"
+    assert isinstance(results["g1"].error, MissingAnswerError)
+
+
 async def test_a_group_in_slices_is_emptied_by_the_coordinator_that_is_named() -> None:
     wide = {TopicPartition("w" * 200, number): OffsetAndMetadata(1) for number in range(3_000)}
     offsets = {"g0": GroupOffsets.from_mapping("g0", wide)}
