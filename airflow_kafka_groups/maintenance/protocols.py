@@ -12,6 +12,7 @@ from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import (
     Broker,
+    BrokerId,
     GroupDescription,
     GroupOffsets,
     ListedOffset,
@@ -41,10 +42,12 @@ class GroupAdmin(Protocol):
         *,
         offsets: Mapping[str, GroupOffsets] | None = None,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         """Delete groups, in requests sized by the number of their offsets.
 
-        Past ``send_within`` seconds no request leaves: the groups that are left fail with ``NotSentError``.
+        Past ``send_within`` seconds no request leaves: the groups that are left fail with ``NotSentError``. Only
+        ``coordinators`` are asked: a group that has moved fails.
         """
 
     async def list_offsets(

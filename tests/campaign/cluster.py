@@ -120,6 +120,7 @@ class ModelAdmin(FakeAdmin):
         offsets: Mapping[str, GroupOffsets] | None = None,
         types: Any = (),
         send_within: float | None = None,
+        coordinators: Mapping[str, int] | None = None,
     ) -> GroupResults[None]:
         ids, began = list(group_ids), self.world.clock
         due = self.process.at("delete")

@@ -25,6 +25,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
 from airflow_kafka_groups.models import (
     Broker,
+    BrokerId,
     CoordinatorType,
     GroupDescription,
     GroupOffsets,
@@ -38,7 +39,7 @@ from airflow_kafka_groups.models import (
 )
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.state import ClusterState, Log
 
 GroupSpecs = Iterable[str] | Mapping[str, ListConsumerGroupOffsetsSpec]
@@ -85,6 +86,7 @@ class FakeAdmin(ClusterState):
         self.calls: list[tuple[str, list[str]]] = []
         self.key_types: list[CoordinatorType] = []
         self.send_within: list[float | None] = []
+        self.coordinators: list[Mapping[str, BrokerId] | None] = []
         self.closed = 0
 
     @property
@@ -98,7 +100,7 @@ class FakeAdmin(ClusterState):
 
     def forget_calls(self) -> None:
         """Forget what was asked so far, such as by a fixture."""
-        for recorded in (self.calls, self.key_types, self.send_within):
+        for recorded in (self.calls, self.key_types, self.send_within, self.coordinators):
             recorded.clear()
         self.closed = 0
 
@@ -163,7 +165,7 @@ class FakeAdmin(ClusterState):
         wanted = group_ids_of(keys, "keys")
         self._note("find", wanted)
         self.key_types.append(key_type)
-        return self._results(wanted, {}, lambda key: _broker(self.groups[key].coordinator if key in self.groups else 1))
+        return self._results(wanted, {}, lambda key: _broker(self._coordinator(key)))
 
     async def describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
@@ -198,18 +200,21 @@ class FakeAdmin(ClusterState):
         offsets: Mapping[str, GroupOffsets] | None = None,
         types: Iterable[GroupType | str] = (GroupType.CLASSIC, GroupType.CONSUMER),
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         wanted = group_ids_of(group_ids)
         self._note("delete", wanted)
         self.send_within.append(send_within)
         if self.delete_hangs:
             await asyncio.Event().wait()
+        self.coordinators.append(coordinators)
         others = set(GroupType) - {GroupType(kind) for kind in types} - {GroupType.UNKNOWN}
         listed = {listing.group_id: listing.type for listing in self._listings() if listing.type in others}
 
         def delete(group_id: str) -> None:
             if self.missing_brokers:  # a broker that does not list its groups may have any of another type
                 raise IncompleteListingError(self.missing_brokers)
+            self._require_coordinator(group_id, coordinators)
             if group_id in listed:
                 raise UnexpectedGroupTypeError(group_id, listed[group_id])
             self._delete(group_id)
@@ -221,12 +226,19 @@ class FakeAdmin(ClusterState):
         offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
         *,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         wanted = commits_of(offsets)
         self._note("alter", wanted)
+        self.coordinators.append(coordinators)
         if send_within is not None and send_within <= 0:
             return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in wanted)
-        return self._results(list(wanted), {}, lambda group_id: self._alter(group_id, wanted[group_id]))
+
+        def alter(group_id: str) -> None:
+            self._require_coordinator(group_id, coordinators)
+            self._alter(group_id, wanted[group_id])
+
+        return self._results(list(wanted), {}, alter)
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
         self._note("join", [group_id])
@@ -248,6 +260,13 @@ class FakeAdmin(ClusterState):
     ) -> dict[TopicPartition, ListedOffset | KafkaGroupsError]:
         self._note("list_offsets", [f"{where.topic}-{where.partition}" for where in specs])
         return {where: self._listed(where, spec) for where, spec in specs.items()}
+
+    def _require_coordinator(self, group_id: str, asked: Mapping[str, BrokerId] | None) -> None:
+        if asked is not None and asked[group_id] != self._coordinator(group_id):
+            raise broker_error("NOT_COORDINATOR")
+
+    def _coordinator(self, group_id: str) -> int:
+        return self.groups[group_id].coordinator if group_id in self.groups else 1
 
     def _results(
         self, group_ids: list[str], errors: Mapping[str, KafkaGroupsError], answer: Callable[[str], Any]

@@ -109,6 +109,24 @@ class TestChangingOffsets:
                     await admin.delete_consumer_group_offsets("corner-live", [part])
 
 
+async def test_a_group_with_more_offsets_than_a_commit_can_hold_is_deleted_and_restored(
+    any_kafka: KafkaCluster,
+) -> None:
+    """Its consumers committed a part each; its tombstones fit into a batch, and its offsets do not."""
+    topic, group = "corner-heavy", "corner-heavy-group"
+    await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 300})
+    values = {TopicPartition(topic, number): OffsetAndMetadata(0, "m" * 4_000, 0) for number in range(300)}
+    async with AdminClient(config_of(any_kafka)) as admin:
+        for start in range(0, 300, 100):
+            part = {where: value for where, value in values.items() if start <= where.partition < start + 100}
+            (await admin.alter_consumer_group_offsets({group: part})).raise_for_errors()
+        read = await admin.list_consumer_group_offsets(group)
+        (await admin.delete_consumer_groups([group], offsets={group: read})).raise_for_errors()
+        assert dict(await admin.list_consumer_group_offsets(group)) == {}
+        (await admin.alter_consumer_group_offsets({group: values})).raise_for_errors()
+        assert dict(await admin.list_consumer_group_offsets(group)) == values == dict(read)
+
+
 async def test_lag_and_its_flags(any_kafka: KafkaCluster) -> None:
     topic = "corner-lag"
     await asyncio.to_thread(create_topics, any_kafka.bootstrap, {topic: 4})

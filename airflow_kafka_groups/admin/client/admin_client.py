@@ -26,6 +26,7 @@ from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import (
     Broker,
+    BrokerId,
     CoordinatorType,
     GroupDescription,
     GroupOffsets,
@@ -244,26 +245,26 @@ class AdminClient:
         offsets: Mapping[str, GroupOffsets] | None = None,
         types: Iterable[GroupType | str] = ELIGIBLE_TYPES,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         """Delete groups that have no members, offsets and all, grouped by coordinator (KIP-229, KIP-347).
 
         :param group_ids: the groups; duplicates are removed.
-        :param offsets: their committed offsets, where they have just been read: requests are then sized by what they
-            make the broker write, and a group that is more than one batch is emptied in slices first (KIP-496).
-            Without it sizes are estimated, and such a group fails with UNKNOWN_SERVER_ERROR.
-        :param types: the types of groups that may be deleted. Default: classic and consumer. A group of another type
-            fails with ``UnexpectedGroupTypeError``; when a broker does not list its groups, all that it might have
-            fail with ``IncompleteListingError``. Brokers would delete a share group, with all its progress, as readily
-            as any other.
+        :param offsets: their committed offsets, just read: requests are sized by what they make the broker write, and
+            a group of more than one batch is emptied in slices first (KIP-496); else it fails (UNKNOWN_SERVER_ERROR).
+        :param types: the types that may be deleted. Default: classic and consumer; brokers would delete a share group,
+            with all its progress, as readily. A group of another type fails with ``UnexpectedGroupTypeError``; when a
+            broker does not list its groups, all that it might have fail with ``IncompleteListingError``.
         :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
             with ``NotSentError``: they were not touched. Default: until the call's deadline.
+        :param coordinators: the only brokers to ask; a group that moved fails (NOT_COORDINATOR). Default: any broker.
 
         This asks the brokers and nothing else: whether a group *should* go is decided in ``maintenance``. Groups that
-        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer as
-        ``OutcomeUnknownError``, never sent again by itself, and a group that was emptied and still exists as
-        ``PartlyDeletedError``. Groups that the client's policy refuses fail with its reason; raises what it raises.
+        fail are in ``.failed``: NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND as ``BrokerError``, a lost answer (never sent
+        again) as ``OutcomeUnknownError``, a group that was emptied and still exists as ``PartlyDeletedError``. Groups
+        that the client's policy refuses fail with its reason; raises what it raises.
         """
-        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within)
+        return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within, coordinators)
 
     async def delete_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
@@ -285,15 +286,15 @@ class AdminClient:
         offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
         *,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
         """Set committed offsets of groups that have no members; a group that does not exist is created.
 
         :param offsets: what to commit for which group.
-        :param send_within: seconds from now within which requests may leave, retries included; later on, groups fail
-            with ``NotSentError``: they were not touched. Default: until the call's deadline.
+        :param send_within: see ``delete_consumer_groups``.
+        :param coordinators: see ``delete_consumer_groups``.
 
         Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
-        UNKNOWN_MEMBER_ID means that the group has members. A lost answer is ``OutcomeUnknownError``. Groups that the
-        client's policy refuses fail with its reason; raises what it raises.
+        UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.
         """
-        return await changes.alter_group_offsets(self._calls, offsets, send_within)
+        return await changes.alter_group_offsets(self._calls, offsets, send_within, coordinators)

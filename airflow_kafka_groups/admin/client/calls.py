@@ -67,18 +67,27 @@ class Calls:
         return self._policy.refusals(group_ids)
 
     async def ask_coordinators(
-        self, group_ids: list[str], handler: AdminHandler[str, V], *, guess: Mapping[str, BrokerId] | None = None
+        self,
+        group_ids: list[str],
+        handler: AdminHandler[str, V],
+        *,
+        guess: Mapping[str, BrokerId] | None = None,
+        only: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[V]:
         """Ask the coordinators of groups, and return the results in the order of the groups.
 
         Every change of a group goes through here: groups that the policy refuses fail, and no request names them.
 
         :param guess: who coordinates which group, where that was computed already.
+        :param only: ask exactly this broker about each group, which fails if it does not coordinate it any more.
         """
         refused = self.refusals(group_ids) if handler.changes_groups else {}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
-        known = self.guess_coordinators(allowed) if guess is None else guess
-        driver = self._driver(allowed, FindCoordinatorHandler(), handler, known)
+        if only is None:
+            known = self.guess_coordinators(allowed) if guess is None else guess
+            driver = self._driver(allowed, FindCoordinatorHandler(), handler, known)
+        else:
+            driver = self._driver(allowed, None, handler, only)
         results = await self._gather(allowed, driver)
         self._learn(driver)
         if not refused:

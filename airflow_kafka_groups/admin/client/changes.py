@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
 from airflow_kafka_groups.admin.client.calls import Calls
@@ -16,8 +16,9 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
 )
+from airflow_kafka_groups.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
 from airflow_kafka_groups.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
-from airflow_kafka_groups.admin.handlers.tombstone_size import DEFAULT_PARTITIONS, TombstoneSizes
+from airflow_kafka_groups.admin.handlers.tombstone_size import BUDGET_BYTES, DEFAULT_PARTITIONS, TombstoneSizes
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
@@ -25,12 +26,13 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
     KafkaGroupsError,
+    MissingAnswerError,
     OutcomeUnknownError,
     PartitionsFailedError,
     PartlyDeletedError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import BrokerId, GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
 _HASHED_AT_ONCE = 1024
 _TURNS_BETWEEN = 4
@@ -43,8 +45,12 @@ async def delete_groups(
     offsets: Mapping[str, GroupOffsets],
     types: Iterable[GroupType | str],
     send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
 ) -> GroupResults[None]:
-    """Delete groups of these types that have no members; groups that the policy refuses fail."""
+    """Delete groups of these types that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
+    """
     send_by = math.inf if send_within is None else clock.now() + send_within
     wanted = group_ids_of(group_ids)
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
@@ -55,21 +61,23 @@ async def delete_groups(
     try:
         # While the brokers look through their groups: hashing ids is most of what there is to compute.
         sizes = await _tombstone_sizes(calls, allowed, offsets)
-        guess = calls.guess_coordinators(allowed, sizes.buckets)
+        guess = calls.guess_coordinators(allowed, sizes.buckets) if coordinators is None else None
         done |= await checking
     finally:
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
+    if coordinators is not None:
+        done |= _without_coordinator(allowed, coordinators)
     emptied = dict[str, GroupResult[None]]()
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)
         if known is not None and group_id not in done and not sizes.fits(group_id):
-            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by)
+            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
     done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
     ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
     batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
     handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by)
-    deleted = await calls.ask_coordinators(ready, handler, guess=guess)
+    deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
     for group_id in emptied.keys() & deleted.keys():
         done[group_id] = _of_emptied(deleted[group_id])
     if not done:  # as nearly always
@@ -95,8 +103,11 @@ async def alter_group_offsets(
     calls: Calls,
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
     send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
 ) -> GroupResults[None]:
     """Set committed offsets of groups that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups, as in ``delete_groups``.
 
     Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
     that it works on at the same time.
@@ -106,15 +117,57 @@ async def alter_group_offsets(
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
+    if coordinators is not None:
+        done |= _without_coordinator(busy, coordinators)
+        busy = [group_id for group_id in busy if group_id not in done]
     topic = calls.cluster.metadata.offsets_topic
     partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
 
     busy.sort(key=buckets.__getitem__)
-    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(busy)), send_by)
-    guess = calls.guess_coordinators(busy, buckets)
-    results = {**await calls.ask_coordinators(busy, handler, guess=guess), **done}
+    slices = {
+        group_id: commit_slices(group_id, wanted[group_id])
+        for group_id in busy
+        if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
+    }
+    at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
+    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(at_once)), send_by)
+    guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
+    results = {**await calls.ask_coordinators(at_once, handler, guess=guess, only=coordinators)}
+    for group_id, result in results.items():
+        if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
+            slices[group_id] = smaller
+    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items()))
+    results |= {result.group_id: result for result in sliced} | done
     return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+
+async def _commit_in_slices(
+    calls: Calls,
+    group_id: str,
+    slices: Sequence[Commits],
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
+) -> GroupResult[None]:
+    """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
+    failed: dict[TopicPartition, KafkaGroupsError] = {}
+    waiting, done = list(reversed(slices)), 0
+    while waiting:
+        part = waiting.pop()
+        handler = AlterGroupOffsetsHandler({group_id: part}, send_by=send_by)
+        error = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
+        if smaller := smaller_slices(group_id, part, error):
+            waiting += reversed(smaller)
+            continue
+        if isinstance(error, PartitionsFailedError):
+            failed |= error.partition_errors
+        elif error is not None:
+            if not done or isinstance(error, OutcomeUnknownError):
+                return GroupResult(group_id, error=error)
+            failed |= {where: error for rest in (part, *waiting) for where in rest}
+            break
+        done += 1
+    return GroupResult(group_id, error=PartitionsFailedError(group_id, failed) if failed else None)
 
 
 async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> TombstoneSizes:
@@ -148,16 +201,28 @@ async def _of_other_types(
 
 
 async def _empty_in_slices(
-    calls: Calls, group_id: str, offsets: GroupOffsets, sizes: TombstoneSizes, send_by: float
+    calls: Calls,
+    group_id: str,
+    offsets: GroupOffsets,
+    sizes: TombstoneSizes,
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
 ) -> GroupResult[None]:
     """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
     for number, partitions in enumerate(sizes.slices(offsets)):
         handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by)
-        result = (await calls.ask_coordinators([group_id], handler))[group_id]
+        result = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id]
         if result.error is not None:
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
             return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
     return GroupResult(group_id)
+
+
+def _without_coordinator(
+    group_ids: Iterable[str], coordinators: Mapping[str, BrokerId]
+) -> dict[str, GroupResult[None]]:
+    error = MissingAnswerError("nobody said who coordinates it")
+    return _failed({group_id: error for group_id in group_ids if group_id not in coordinators})
 
 
 def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:

@@ -50,7 +50,7 @@ class AdminDriver(Generic[K, V]):
 
     :param keys: what is asked about; duplicates are removed, order is kept.
     :param brokers: node ids that may be asked for lookups.
-    :param lookup: finds the broker of a key; ``None`` when every key's broker is given and cannot change.
+    :param lookup: finds the broker of a key; ``None`` when every key's broker is given, and no other may be asked.
     :param handler: asks the question; ``None`` when the broker itself is the answer (``find_coordinators``).
     :param mapping: brokers already known or guessed, by key.
     :param deadline: the time, on the clock of ``now``, at which what is left fails.
@@ -140,6 +140,8 @@ class AdminDriver(Generic[K, V]):
         """Take the answer to a request."""
         broker_id = spec.scope.broker_id
         result: HandlerResult[K, Any] = spec.handler.parse(broker_id, spec.keys, version, response)
+        if self._lookup is None:  # no other broker may be asked
+            result.fail_unmapped()
         if throttle := getattr(response, "throttle_time", None):  # the broker expects silence from now on (KIP-219)
             self._throttled[broker_id] = now + throttle.total_seconds()
         self._queue.complete(spec)
@@ -269,8 +271,7 @@ class AdminDriver(Generic[K, V]):
                 continue
             self._failures[key] += 1
             self._last_error[key] = error
-            tries = spec.handler.max_tries(error)
-            if tries is not None and self._failures[key] >= tries:
+            if (tries := spec.handler.max_tries(error)) is not None and self._failures[key] >= tries:
                 self._finish(key, None, error)
                 continue
             pause = self._limits.first_pause * 2 ** min(self._failures[key] - 1, 10)
@@ -284,8 +285,7 @@ class AdminDriver(Generic[K, V]):
         for key in list(self._open):
             spec = waiting.get(key)
             where = f"; waiting for broker {spec.scope.broker_id} to answer {spec.handler.api.name}" if spec else ""
-            reason = self._last_error.get(key)
-            why = f"; last: {reason}" if reason else ""
+            why = f"; last: {reason}" if (reason := self._last_error.get(key)) else ""
             error: KafkaGroupsError = DeadlineExceededError(f"{key!r} was not done in time{where}{why}")
             if spec is not None and not spec.handler.resend_after_loss:
                 error = OutcomeUnknownError(str(error))

@@ -63,6 +63,11 @@ class HandlerResult(Generic[K, V]):
         }
         of_status[status][key] = error
 
+    def fail_unmapped(self) -> None:
+        """Fail the keys that belong to another broker, where no other one may be asked."""
+        self.failed |= self.unmapped
+        self.unmapped = {}
+
     def fail_repeated(self, keys: Iterable[K], broker_id: BrokerId, api: Api) -> None:
         """Fail the keys that come more than once, so that nobody takes one of the answers for the answer."""
         for key, times in Counter(keys).items():

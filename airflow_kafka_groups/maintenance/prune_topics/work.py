@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, PartitionsFailedError
-from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReading, read_groups
 from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
     PARTLY_DELETED,
@@ -63,7 +63,7 @@ class TopicWork(ChunkWork):
         name = expected.group_id
         return decide_topic(self._topics[name], reading, self._entries.get(name), needs_backup=expected.needs_backup)
 
-    async def delete(self, safe: Mapping[str, GroupOffsets], send_within: float) -> GroupResults[None]:
+    async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
         """Delete the offsets of each topic, with a request for each."""
         send_by, room = clock.now() + send_within, asyncio.Semaphore(_AT_ONCE)
 
@@ -77,7 +77,7 @@ class TopicWork(ChunkWork):
                     return GroupResult(name, None, error)
             return GroupResult(name)
 
-        return GroupResults(await asyncio.gather(*(delete(name, offsets) for name, offsets in safe.items())))
+        return GroupResults(await asyncio.gather(*(delete(name, offsets) for name, offsets in reading.safe.items())))
 
     def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:
         """Return what an answer to OffsetDelete means."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
@@ -29,9 +29,17 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     name_of,
 )
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.models import (
+    BrokerId,
+    GroupDescription,
+    GroupOffsets,
+    GroupState,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 
 _CHUNK_GROUPS = 1_000
+_MOVED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"})
 _CHUNKS_AT_ONCE = 2
 """While brokers write one chunk, the next is read and judged."""
 
@@ -45,8 +53,9 @@ class CommitAdmin(GroupAdmin, Protocol):
         /,
         *,
         send_within: float | None = None,
+        coordinators: Mapping[str, BrokerId] | None = None,
     ) -> GroupResults[None]:
-        """Set committed offsets. Past ``send_within`` seconds no request leaves."""
+        """Set committed offsets. Past ``send_within`` seconds no request leaves. Only ``coordinators`` are asked."""
 
 
 async def apply_changes(
@@ -97,7 +106,13 @@ async def _apply_chunk(
     rewrite: bool,
     max_age: float | None,
     chunk: Sequence[Change],
+    again: bool = True,
 ) -> list[ChangeResult]:
+    """Read the groups of a chunk, and commit what is safe to the brokers that described them.
+
+    Another broker may know what happened since: one that stood still for some seconds is replaced without its
+    knowledge, and answers by what it knew. Groups that have moved are read once more.
+    """
     read_at = clock.now()
     candidates = [change.group_id for change in chunk if change.kept is None]
     described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
@@ -117,7 +132,16 @@ async def _apply_chunk(
             ready[change.group_id] = change
     if ready:
         send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
-        results |= await _write(admin, ready, rewrite, send_within)
+        named = [described[group_id].value for group_id in ready]
+        coordinators = {group.group_id: group.coordinator for group in named if group is not None}
+        # An error that says that a group is absent names no broker.
+        only = coordinators if len(coordinators) == len(ready) else None
+        written, moved = await _write(admin, ready, rewrite, send_within, only)
+        results |= written
+        if moved and again:
+            once_more = [ready[group_id] for group_id in moved]
+            reread = await _apply_chunk(admin, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
+            results |= {result.group_id: result for result in reread}
     return [results[change.group_id] for change in chunk]
 
 
@@ -128,12 +152,18 @@ def _is_committed(change: Change) -> bool:
 
 
 async def _write(
-    admin: CommitAdmin, ready: Mapping[str, Change], rewrite: bool, send_within: float | None
-) -> dict[str, ChangeResult]:
+    admin: CommitAdmin,
+    ready: Mapping[str, Change],
+    rewrite: bool,
+    send_within: float | None,
+    coordinators: Mapping[str, BrokerId] | None,
+) -> tuple[dict[str, ChangeResult], list[str]]:
+    """Commit and read back; return the results, and the groups of which nothing was committed as they have moved."""
     after = {group_id: change.after for group_id, change in ready.items()}
-    done = await admin.alter_consumer_group_offsets(after, send_within=send_within)
+    done = await admin.alter_consumer_group_offsets(after, send_within=send_within, coordinators=coordinators)
     now = await committed_of(admin, list(ready))
-    results = {}
+    results: dict[str, ChangeResult] = {}
+    moved: list[str] = []
     for group_id, change in ready.items():
         answer = done.get(group_id)
         error = MissingAnswerError("there is no result") if answer is None else answer.error
@@ -150,7 +180,9 @@ async def _write(
         else:
             outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
         results[group_id] = _result(change, outcome, reason)
-    return results
+        if outcome is ChangeOutcome.FAILED and isinstance(error, BrokerError) and error.name in _MOVED:
+            moved.append(group_id)
+    return results, moved
 
 
 def why_kept(

@@ -240,7 +240,7 @@ class ChunkedDeletion:
             send_within = max(send_by - self._request.monotonic(), 0.0)
             if self._lease is not None:  # nor can it be cancelled while that lasts
                 send_within = min(send_within, self._lease.send_within)
-            return await self._work.delete(groups, send_within)
+            return await self._work.delete(reading, send_within)
 
         began = self._request.monotonic()
         try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,7 +11,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets
+from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupOffsets
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
 _BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
@@ -25,6 +24,7 @@ class ChunkReading:
     :param send_by: when it is too old to delete by, on the request's clock; counted from before the first question.
     :param read_at: when it was complete, on the same clock.
     :param safe: the groups that may be deleted, with what the brokers will have to write for them.
+    :param coordinators: the brokers that described them.
     :param expected: what these groups have to look like in another reading.
     :param held: the outcomes of the others.
     """
@@ -32,6 +32,7 @@ class ChunkReading:
     send_by: float
     read_at: float
     safe: Mapping[str, GroupOffsets]
+    coordinators: Mapping[str, BrokerId]
     expected: Sequence[Expected]
     held: Sequence[GroupOutcome]
 
@@ -68,6 +69,7 @@ class ChunkReader:
         group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
         described, offsets = await read_groups(self._admin, group_ids)
         safe: dict[str, GroupOffsets] = {}
+        coordinators: dict[str, BrokerId] = {}
         expected, held = list[Expected](), list[GroupOutcome]()
         for item in chunk:
             name, group_id = item.group_id, self._group_of(item.group_id)
@@ -82,10 +84,18 @@ class ChunkReader:
                 decision = self._excluded.get(name, decision)
             if decision.action is _DELETE:
                 safe[name] = self._part_of(name, offsets[group_id].unwrap())
+                coordinators[group_id] = described[group_id].unwrap().coordinator
                 expected.append(item)
             else:
                 held.append(of_decision(name, decision))
-        return ChunkReading(send_by=send_by, read_at=self._monotonic(), safe=safe, expected=expected, held=held)
+        return ChunkReading(
+            send_by=send_by,
+            read_at=self._monotonic(),
+            safe=safe,
+            coordinators=coordinators,
+            expected=expected,
+            held=held,
+        )
 
     def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
         """Return the reading without what was excluded since, and the outcomes of that."""
@@ -110,12 +120,10 @@ class ChunkReader:
 async def read_groups(
     admin: GroupAdmin, group_ids: list[str]
 ) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
-    """Describe groups and read their offsets at the same time."""
-    described, read = await asyncio.gather(
-        admin.describe_consumer_groups(group_ids), committed_of(admin, group_ids), return_exceptions=True
-    )
-    if isinstance(described, BaseException):
-        raise described
-    if isinstance(read, BaseException):
-        raise read
-    return described, read
+    """Describe groups, then read their offsets.
+
+    In this order: where a group's coordinator moves in between, its offsets are the new one's, and the deletion is
+    refused by the old one, which is the one that described it.
+    """
+    described = await admin.describe_consumer_groups(group_ids)
+    return described, await committed_of(admin, group_ids)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader, ChunkReading
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_deletion
 from airflow_kafka_groups.maintenance.deletion.recheck import SAFE, Decision
-from airflow_kafka_groups.models import GroupOffsets
 
 
 class ChunkWork(ChunkReader):
@@ -19,12 +17,18 @@ class ChunkWork(ChunkReader):
     safe: ClassVar[Decision] = SAFE
     """The decision by which something is deleted."""
 
-    async def delete(self, safe: Mapping[str, GroupOffsets], send_within: float) -> GroupResults[None]:
+    async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
         """Delete what is safe. What was read a moment ago also says how much the broker will have to write.
+
+        Only the coordinators that were read are asked: one that was replaced without knowing it, such as a broker that
+        stood still for some seconds, answers with what it knew before, and its successor would delete what lives.
 
         No request leaves later than after these seconds. Raises ``KafkaGroupsError``.
         """
-        return await self._admin.delete_consumer_groups(list(safe), offsets=safe, send_within=send_within)
+        safe = reading.safe
+        return await self._admin.delete_consumer_groups(
+            list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators
+        )
 
     def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:
         """Return what an answer means."""

@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.exceptions import ConfigurationError, PartitionsFailedError
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MissingAnswerError, PartitionsFailedError
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.apis import API_VERSIONS, DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
+from airflow_kafka_groups.protocol.apis import (
+    API_VERSIONS,
+    DELETE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    OFFSET_COMMIT,
+    OFFSET_DELETE,
+)
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, FakeCluster
@@ -29,6 +36,50 @@ async def test_where_all_types_are_meant_nobody_is_asked_and_no_group_is_refused
         assert (await admin.delete_consumer_groups(["g0"], types=set(GroupType)))["g0"].ok
         assert fake.requests(LIST_GROUPS) == []
         assert [sent.keys for sent in fake.requests(DELETE_GROUPS)] == [("g0",)]
+
+
+async def test_only_the_coordinators_that_are_named_are_asked_to_delete() -> None:
+    """Who has just read groups decided by what these brokers know; their successors may know better."""
+    async with FakeCluster(groups={"g0", "g1", "g2"}) as fake, client(fake) as admin:
+        named = {group: fake.coordinator(group) for group in ("g0", "g1")}
+        fake.moved = {"g1": 3 - named["g1"]}
+        results = await admin.delete_consumer_groups(["g0", "g1", "g2"], coordinators=named)
+        assert [(sent.broker_id, sent.keys) for sent in fake.requests(DELETE_GROUPS) if "g1" in sent.keys] == [
+            (named["g1"], sent.keys) for sent in fake.requests(DELETE_GROUPS) if "g1" in sent.keys
+        ], "the new coordinator was not asked"
+        assert fake.requests(FIND_COORDINATOR) == []
+    assert results["g0"].ok
+    assert isinstance(results["g1"].error, BrokerError)
+    assert results["g1"].error.name == "NOT_COORDINATOR"
+    assert isinstance(results["g2"].error, MissingAnswerError), "nobody said who coordinates it"
+    assert fake.groups == {"g1", "g2"}
+
+
+@pytest.mark.parametrize("size", [1, 3_000])
+async def test_only_the_coordinators_that_are_named_are_asked_to_commit(size: int) -> None:
+    commits = {TopicPartition("w" * 200, number): OffsetAndMetadata(1) for number in range(size)}
+    async with FakeCluster(groups={"g0", "g1"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+        fake.moved = {"g0": 3 - before}
+        results = await admin.alter_consumer_group_offsets(
+            dict.fromkeys(["g0", "g1"], commits), coordinators={"g0": before}
+        )
+        assert {(sent.broker_id, sent.keys) for sent in fake.requests(OFFSET_COMMIT)} == {(before, ("g0",))}
+    assert isinstance(results["g0"].error, BrokerError)
+    assert results["g0"].error.name == "NOT_COORDINATOR"
+    assert isinstance(results["g1"].error, MissingAnswerError)
+
+
+async def test_a_group_in_slices_is_emptied_by_the_coordinator_that_is_named() -> None:
+    wide = {TopicPartition("w" * 200, number): OffsetAndMetadata(1) for number in range(3_000)}
+    offsets = {"g0": GroupOffsets.from_mapping("g0", wide)}
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+        fake.moved = {"g0": 3 - before}
+        results = await admin.delete_consumer_groups(["g0"], offsets=offsets, coordinators={"g0": before})
+        assert {sent.broker_id for sent in (*fake.requests(OFFSET_DELETE), *fake.requests(DELETE_GROUPS))} == {before}
+    assert isinstance(results["g0"].error, BrokerError)
+    assert fake.groups == {"g0"}
 
 
 async def test_to_delete_nothing_is_to_ask_nothing() -> None:

@@ -163,6 +163,14 @@ class TestFailures:
         talk.sleep()
         assert talk.asks() == [("lookup", 1, "a")]
 
+    def test_where_no_other_broker_may_be_asked_a_key_that_moved_fails(self) -> None:
+        talk = Dialogue("ab", brokers=[1, 2], lookup=None, mapping={"a": 1, "b": 1})
+        assert talk.asks() == [("ask", 1, "ab")]
+        talk.answer("ab", completed={"a": 1}, unmapped={"b": MOVED})
+        assert talk.asks() == []
+        assert talk.results() == {"a": 1, "b": MOVED}
+        assert talk.driver.done
+
     def test_a_handler_gives_up_on_a_broker_after_some_tries(self) -> None:
         talk = Dialogue("a", lookup=None, mapping={"a": 1}, handler=ToyHandler(tries=3))
         for _ in range(3):

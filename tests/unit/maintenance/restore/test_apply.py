@@ -64,6 +64,47 @@ async def test_a_rewrite_commits_what_is_there_already() -> None:
     assert (admin.asked("alter"), admin.groups["a"].offsets) == (["a"], BEFORE)
 
 
+def moving(admin: FakeAdmin, times: int, offset: int | None = None) -> None:
+    """Let the group move to another broker right before it is written, which knows of another commit, or of none."""
+    left = [times]
+
+    def move(call: str) -> None:
+        if call == "alter" and left[0]:
+            left[0] -= 1
+            admin.groups["a"].coordinator += 1
+            if offset is not None:
+                admin.groups["a"].offsets = {T0: OffsetAndMetadata(offset)}
+
+    admin.before = move
+
+
+@pytest.mark.parametrize("how", [{}, {"rewrite": True}])
+async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_alone(how: dict[str, bool]) -> None:
+    """The broker that was read may have been replaced without its knowledge, and the group used since."""
+    admin = cluster(a=FakeGroup({T0: 5}))
+    moving(admin, 1, offset=9)
+    after = BEFORE if how else AFTER
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=after), **how) is ChangeOutcome.KEPT
+    assert admin.groups["a"].offsets == {T0: OffsetAndMetadata(9)}
+
+
+async def test_a_group_that_moves_as_it_was_is_changed_at_its_new_broker() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}), b=FakeGroup({T0: 5}))
+    moving(admin, 1)
+    changes = [Change(group_id=group_id, before=BEFORE, after=AFTER) for group_id in ("a", "b")]
+    results = await apply_changes(admin, changes, dry_run=False)
+    assert [result.outcome for result in results] == [ChangeOutcome.CHANGED] * 2
+    assert [group.offsets for group in admin.groups.values()] == [AFTER] * 2
+    assert admin.asked("alter") == ["a", "b", "a"]
+
+
+async def test_a_group_that_moves_again_and_again_is_not_written() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    moving(admin, 5)
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
+    assert admin.asked("alter") == ["a", "a"]
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

@@ -46,6 +46,17 @@ async def test_what_is_safe_is_told_from_what_is_held() -> None:
     assert fingerprint(reading.safe["a"]) == PRINT
 
 
+async def test_offsets_are_read_after_the_description_whose_broker_will_be_asked_to_delete() -> None:
+    """Read before it, they could be those of a coordinator that was replaced in between, without its knowledge."""
+    admin = FakeAdmin()
+    reading_of = await reader(admin)
+    admin.groups["b"].coordinator = 2
+    admin.forget_calls()
+    reading = await reading_of.read(CHUNK)
+    assert admin.call_names == ["describe", "stable offsets"]
+    assert reading.coordinators == {"a": 1, "b": 2}
+
+
 async def test_the_clock_runs_from_before_the_first_question() -> None:
     reading = await (await reader(FakeAdmin())).read(CHUNK)
     assert (reading.send_by, reading.read_at) == (115.0, 104.0)

@@ -1,0 +1,113 @@
+"""A broker that stood still knows nothing of its successor: it answers by what it knew, and the successor deletes.
+
+A broker is stopped for longer than ``broker.session.timeout.ms``, as by a garbage collection or a move of its machine.
+Its groups get another coordinator, and clients without membership commit there. What was asked of the broker meanwhile
+is answered when it goes on, before it hears that it was replaced: each group is Empty, and its offsets have not moved.
+Nor is a group set back by it that was to be kept alive.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.exceptions import BrokerError
+from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
+from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
+from airflow_kafka_groups.maintenance.deletion.recheck import Expected
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome
+from airflow_kafka_groups.models import (
+    GroupListing,
+    GroupOffsets,
+    GroupState,
+    GroupType,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from tests.integration.conftest import config_of
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import create_topics
+
+TOPIC = "stale-coordinator"
+GROUPS = [f"stale-{number:02d}" for number in range(40)]
+WHERE = TopicPartition(TOPIC, 0)
+BEFORE = {WHERE: OffsetAndMetadata(1)}
+AFTER = {WHERE: OffsetAndMetadata(2)}
+PRINT = fingerprint(GroupOffsets.from_mapping("", BEFORE))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.safety
+@pytest.mark.parametrize("version", ["4.1.0", "3.9.2"])
+async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_successor(version: str) -> None:
+    with KafkaCluster(version=version, brokers=3) as cluster:
+        await asyncio.to_thread(create_topics, cluster.bootstrap, {TOPIC: 1})
+        await asyncio.to_thread(commit_offsets, cluster.bootstrap, {group: {(TOPIC, 0): 1} for group in GROUPS})
+        config = config_of(cluster, request_timeout=60, api_timeout=60)
+        stopped = cluster.brokers[-1]
+        others = ",".join(cluster.address(node_id) for node_id in cluster.brokers if node_id != stopped)
+        async with AdminClient(config) as admin:
+            found = await admin.find_coordinators(GROUPS)
+            groups = [group for group in GROUPS if found[group].unwrap().broker_id == stopped]
+            half = len(groups) // 2
+            deleted, set_back = groups[:half], groups[half:]
+            work = work_on(admin, deleted)
+            assert set((await work.read(expected(deleted))).safe) == set(deleted) != set()  # connects, too
+            os.kill(cluster.pid(stopped), signal.SIGSTOP)
+            try:
+                await commit_elsewhere(others, groups)
+                reading = asyncio.create_task(work.read(expected(deleted)))
+                changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
+                changing = asyncio.create_task(apply_changes(admin, changes, dry_run=False, rewrite=True))
+                await asyncio.sleep(0.5)
+            finally:
+                os.kill(cluster.pid(stopped), signal.SIGCONT)
+            safe = (await reading).safe
+            results = await work.delete(await reading, 15)
+            changed = await changing
+            read = await admin.list_consumer_group_offsets(groups)
+        assert [result.unwrap() for result in read.values()] == [AFTER] * len(groups), (
+            f"{len(safe)} group(s) were read as they had been"
+        )
+        if version.startswith("4"):  # Kafka 3.9 confirms what no replica has, and forgets it
+            assert all(isinstance(result.error, BrokerError) for result in results.values())
+        assert {result.outcome for result in changed} <= {ChangeOutcome.KEPT, ChangeOutcome.FAILED}
+
+
+def expected(groups: list[str]) -> list[Expected]:
+    return [Expected(group_id=group, group_type="classic", protocol_type="", fingerprint=PRINT) for group in groups]
+
+
+def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
+    """Return what deletes these groups: each is listed, and backed up as it was."""
+    listings = GroupListings(
+        [
+            GroupListing(
+                group_id=group, protocol_type="", state=GroupState.EMPTY, type=GroupType.CLASSIC, coordinator=0
+            )
+            for group in groups
+        ],
+        {},
+    )
+    entries = {
+        group: BackupEntry(group_id=group, group_type="classic", protocol_type="", partitions=1, fingerprint=PRINT)
+        for group in groups
+    }
+    return ChunkWork(admin, listings, entries, {}, 60, time.monotonic)
+
+
+async def commit_elsewhere(bootstrap: str, groups: list[str]) -> None:
+    """Commit the next offset, as soon as the groups have another coordinator."""
+    config = ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap}, request_timeout=3, api_timeout=30)
+    async with asyncio.timeout(90), AdminClient(config) as admin:
+        while (await admin.alter_consumer_group_offsets(dict.fromkeys(groups, AFTER))).failed:  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
