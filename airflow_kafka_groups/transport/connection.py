@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -40,6 +42,8 @@ from airflow_kafka_groups.transport.tls import TlsContext
 
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
+_UNACKNOWLEDGED_SECONDS = 20
+_IDLE_SECONDS = 60
 
 
 def _without_credentials(record: logging.LogRecord) -> bool:
@@ -178,7 +182,23 @@ async def open_connection(
         if not connection.connected():
             connection.close()
     versions = ApiVersions(dict(connection._versions))
-    return PipelinedConnection(Pipeline(connection.detach()), versions, client_id, address)
+    writer = connection.detach()
+    _notice_a_dead_path(writer.get_extra_info("socket"))
+    return PipelinedConnection(Pipeline(writer), versions, client_id, address)
+
+
+def _notice_a_dead_path(sock: socket.socket) -> None:
+    """Let the system end the connection when the other side acknowledges nothing that was sent for some time.
+
+    A firewall or load balancer that has forgotten the connection drops its packets without a word. The system would go
+    on sending them for a quarter of an hour, and every call that needs the broker would fail meanwhile.
+    """
+    options = (("TCP_USER_TIMEOUT", 1000 * _UNACKNOWLEDGED_SECONDS), ("TCP_KEEPIDLE", _IDLE_SECONDS))
+    with suppress(OSError):  # a sandbox may lack one
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in options:
+            if hasattr(socket, name):  # Linux
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def _answers_http(host: str, port: int) -> bool:

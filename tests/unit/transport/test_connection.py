@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
 
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
-from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection
+from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection, open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
+from tests.fakes.cluster import FakeCluster
 from tests.unit.transport.test_pipeline import Transport, frame, pipeline_on, turns
 
 
@@ -51,3 +56,17 @@ async def test_the_log_of_the_client_library_has_no_credentials(
     assert "s3cret" not in caplog.text
     assert "SaslAuthenticateRequest" in caplog.text
     assert "ApiVersionRequest_v0()" in caplog.text, "other requests are logged as they are"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other options")
+async def test_a_path_that_swallows_everything_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a load balancer that has forgotten the connection: without it, calls fail for a quarter of an hour."""
+    monkeypatch.setattr("airflow_kafka_groups.transport.connection._UNACKNOWLEDGED_SECONDS", 1)
+    async with FakeCluster() as cluster:
+        ((host, port), *_) = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}).bootstrap_servers
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        sock = connection._pipeline._writer.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+        await connection.aclose()
