@@ -152,7 +152,7 @@ class MaintenanceLease:
 
     async def _join(self) -> MemberSession:
         if self._owns_cluster:
-            await self._cluster.refresh()
+            await self._cluster.__aenter__()
         member = _LeaseMember(self)
         session = MemberSession(self._cluster, member, self._options, connect=self._connect, now=self._now)
         self._session = await session.__aenter__()
