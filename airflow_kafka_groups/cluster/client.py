@@ -253,7 +253,9 @@ class ClusterClient:
         if number:
             await self.connection(broker_id)
         broker = await self._address_of(broker_id)
-        if (old := self._connections.pop(slot, None)) is not None:
+        if (old := self._connections.get(slot)) is not None:
+            await old.drain()  # its login expires: what is under way is answered before
+            del self._connections[slot]
             await old.aclose()
         return await self._connect(broker.host, broker.port)
 

@@ -18,6 +18,7 @@ _LARGEST_FRAME = 2**28
 """More than a million groups fill; the first bytes of what is not Kafka's protocol say more, as a rule."""
 _CLOSING_SECONDS = 1.0
 """How long the other side may take to agree to the end of a TLS connection; asyncio waits for 30 s."""
+_DRAIN_SECONDS = 0.02
 
 OnFrame = Callable[[bytes, Exception | None], None]
 """Called with the frame of a response, without its length, or with an error."""
@@ -86,6 +87,11 @@ class Pipeline(asyncio.Protocol):
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
         return exchange
+
+    async def drain(self) -> None:
+        """Wait until nothing is in flight; each request has its deadline."""
+        while any([exchange.on_frame for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
+            await asyncio.sleep(_DRAIN_SECONDS)
 
     async def aclose(self) -> None:
         """Close the connection and wait until it is gone. What was not written yet never is."""

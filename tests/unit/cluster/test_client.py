@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
@@ -285,3 +286,29 @@ async def test_who_waits_for_a_connection_when_the_client_is_closed_is_told() ->
         await client.aclose()
         with pytest.raises(ClientClosedError):
             await waiting
+
+
+async def test_a_connection_that_takes_nothing_new_is_replaced_when_what_is_under_way_is_answered() -> None:
+    done: list[str] = []
+
+    class Expiring:
+        usable = True
+
+        async def drain(self) -> None:
+            done.append("drained")
+
+        async def aclose(self) -> None:
+            done.append("closed")
+
+    async def connect(host: str, port: int) -> BrokerConnection:
+        done.append("opened")
+        return cast("BrokerConnection", Expiring())
+
+    client = ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": "b:1"}), connect)
+    client.metadata = ClusterMetadata(brokers={1: Broker(broker_id=1, host="b", port=1)})
+    first = await client.connection(1)
+    assert await client.connection(1) is first
+    cast("Any", first).usable = False
+    assert await client.connection(1) is not first
+    assert done == ["opened", "drained", "closed", "opened"]
+    await client.aclose()
