@@ -25,6 +25,7 @@ from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ClientClosedError,
     ConfigurationError,
     ConnectionFailedError,
     KafkaGroupsError,
@@ -72,8 +73,10 @@ class ClusterClient:
         self._opening: dict[_Slot, asyncio.Task[BrokerConnection]] = {}
         self._refused: dict[_Slot, float] = {}
         self._fresh_at = -_JUST_NOW
+        self._closed = False
 
     async def __aenter__(self) -> ClusterClient:
+        self._closed = False
         try:
             await self.refresh()
         except BaseException:
@@ -87,7 +90,8 @@ class ClusterClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close every connection."""
+        """Close every connection. Calls that still run fail with ``ClientClosedError`` where they need another."""
+        self._closed = True
         opening, self._opening = list(self._opening.values()), {}
         for task in opening:
             task.cancel()
@@ -101,6 +105,7 @@ class ClusterClient:
 
         Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
         """
+        self._require_open()
         limit = self.config.api_timeout
         try:
             async with asyncio.timeout(limit):
@@ -137,6 +142,7 @@ class ClusterClient:
         bootstrap = Bootstrap(self.config, self._connect, self._ask_metadata)
         try:
             metadata = await bootstrap.metadata()
+            self._require_open()
             times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
             for broker_id, broker in metadata.brokers.items():
                 here, slot = (broker.host, broker.port), (broker_id, 0)
@@ -196,6 +202,7 @@ class ClusterClient:
         connection = self.open_connection(broker_id, number)
         if connection is not None:
             return connection
+        self._require_open()
         slot = broker_id, number
         if time.monotonic() < self._refused.get(slot, 0.0):
             return await self.connection(broker_id)
@@ -206,6 +213,11 @@ class ClusterClient:
         try:
             # Shielded: others may wait for the same opening when the one who began it is cancelled.
             return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            caller = asyncio.current_task()
+            if task.cancelled() and caller is not None and not caller.cancelling():
+                self._require_open()  # the client was closed, and nobody has cancelled the caller
+            raise
         except ConnectionFailedError as error:
             own = self.open_connection(broker_id) if number else None
             if own is None:
@@ -213,6 +225,10 @@ class ClusterClient:
             log.debug("broker %s takes no further connection: %s", broker_id, error)
             self._refused[slot] = time.monotonic() + _REFUSED_FOR
             return own
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ClientClosedError
 
     def _share(self, slot: _Slot, opening: asyncio.Task[BrokerConnection]) -> None:
         """Share the attempt to open a connection with all callers that need it."""
@@ -237,7 +253,9 @@ class ClusterClient:
         if number:
             await self.connection(broker_id)
         broker = await self._address_of(broker_id)
-        if (old := self._connections.pop(slot, None)) is not None:
+        if (old := self._connections.get(slot)) is not None:
+            await old.drain()  # its login expires: what is under way is answered before
+            del self._connections[slot]
             await old.aclose()
         return await self._connect(broker.host, broker.port)
 

@@ -12,6 +12,7 @@
     │           └── NoBatchedOffsetFetchError        KIP-709
     ├── ConnectionFailedError         no usable connection to one broker (also a ConnectionError)
     │   ├── AuthenticationFailedError SASL or TLS was refused: do not retry
+    │   ├── ClientClosedError         the client was closed during the call
     │   └── NoBrokerAvailableError    no bootstrap server could be used
     ├── RequestTimeoutError           one request had no response in time (also a TimeoutError)
     ├── DeadlineExceededError         the deadline of the call passed before this key was done (also a TimeoutError)
@@ -48,6 +49,7 @@ Errors name the broker, the API and the group. They never contain a configuratio
 from airflow_kafka_groups.exceptions.client import (
     AuthenticationFailedError,
     BrokerError,
+    ClientClosedError,
     ConfigurationError,
     ConnectionFailedError,
     DeadlineExceededError,
@@ -93,6 +95,7 @@ from airflow_kafka_groups.exceptions.maintenance import (
 
 __all__ = [
     "KafkaGroupsError",
+    "ClientClosedError",
     "ConfigurationError",
     "UnsupportedByClientError",
     "LocalProtocolError",

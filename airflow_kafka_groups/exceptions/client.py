@@ -59,6 +59,13 @@ class ConnectionFailedError(KafkaGroupsError, ConnectionError):
         self.reason = reason
 
 
+class ClientClosedError(ConnectionFailedError):
+    """The client was closed while a call used it, so nothing more is sent."""
+
+    def __init__(self) -> None:
+        super().__init__("cluster", "the client is closed; leave its `async with` block after the last call is done")
+
+
 class AuthenticationFailedError(ConnectionFailedError):
     """The broker refused the credentials or the TLS handshake. Retrying does not help."""
 

@@ -17,6 +17,7 @@ from functools import partial
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ClientClosedError,
     ConnectionFailedError,
     KafkaGroupsError,
     MissingAnswerError,
@@ -30,7 +31,7 @@ from airflow_kafka_groups.protocol.group_apis import find_coordinator
 from airflow_kafka_groups.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.transport.connection import open_connection
 
-FATAL = (AuthenticationFailedError, UnsupportedVersionError)
+FATAL = (AuthenticationFailedError, ClientClosedError, UnsupportedVersionError)
 """Errors that a retry cannot solve."""
 
 

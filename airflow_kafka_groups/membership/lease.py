@@ -143,14 +143,16 @@ class MaintenanceLease:
     async def aclose(self) -> None:
         """Release the lease, so that another run can take it at once. May be called twice."""
         session, self._session = self._session, None
-        if session is not None:
-            await session.aclose()
-        if self._owns_cluster:
-            await self._cluster.aclose()
+        try:
+            if session is not None:
+                await session.aclose()
+        finally:
+            if self._owns_cluster:
+                await self._cluster.aclose()
 
     async def _join(self) -> MemberSession:
         if self._owns_cluster:
-            await self._cluster.refresh()
+            await self._cluster.__aenter__()
         member = _LeaseMember(self)
         session = MemberSession(self._cluster, member, self._options, connect=self._connect, now=self._now)
         self._session = await session.__aenter__()

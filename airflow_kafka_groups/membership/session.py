@@ -7,16 +7,16 @@ callbacks. Leaving the ``async with`` block leaves the group, whether by its end
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
 from airflow_kafka_groups.membership import actions
+from airflow_kafka_groups.membership.callbacks import CallbackCaller
 from airflow_kafka_groups.membership.coordinator import FATAL, CoordinatorLink
 from airflow_kafka_groups.membership.member import GroupMember
 from airflow_kafka_groups.membership.options import MemberOptions
@@ -58,6 +58,7 @@ class MemberSession:
         self._member = member
         self._options = options
         self._request_timeout = cluster.config.request_timeout
+        self._callbacks = CallbackCaller(options.group_id)
         self._link = CoordinatorLink(cluster, options.group_id, connect)
         self._now = now
         self._changed = asyncio.Event()
@@ -86,10 +87,12 @@ class MemberSession:
             return
         if not self._leaving:  # after a failure the task leaves the group itself
             task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await self._leave_group(leave)
-        await self._link.aclose()
-        self._notify()
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+            await self._leave_group(leave)
+        finally:  # also for a caller that is cancelled meanwhile
+            await self._link.aclose()
+            self._notify()
 
     def check(self) -> None:
         """Raise the error that ended the membership, if there is one."""
@@ -97,7 +100,10 @@ class MemberSession:
             raise self.membership.failure
 
     def rejoin(self, reason: str) -> None:
-        """Start a new round, e.g. because ``metadata()`` has changed. Call it in the event loop's thread."""
+        """Start a new round because ``metadata()`` has changed. Call it in the event loop's thread.
+
+        A broker starts none for a member that is not the leader and whose metadata is what it was.
+        """
         self.membership.rejoin(reason)
         self._notify()
 
@@ -187,7 +193,7 @@ class MemberSession:
         member = self._member
         match action:
             case actions.Prepare(generation, member_id):
-                await self._call(member.on_join_prepare, generation, member_id)
+                await self._callbacks.call(member.on_join_prepare, generation, member_id)
                 self.membership.on_prepared()
             case actions.Find():
                 try:
@@ -199,12 +205,14 @@ class MemberSession:
             case actions.Join():
                 await self._join()
             case actions.Assign(leader_id, protocol, members):
-                self.membership.on_assigned(await self._call(member.perform_assignment, leader_id, protocol, members))
+                self.membership.on_assigned(
+                    await self._callbacks.call(member.perform_assignment, leader_id, protocol, members)
+                )
             case actions.Sync():
                 await self._sync()
             case actions.Complete(generation, member_id, protocol, assignment):
                 try:
-                    await self._call(member.on_join_complete, generation, member_id, protocol, assignment)
+                    await self._callbacks.call(member.on_join_complete, generation, member_id, protocol, assignment)
                     self.membership.on_completed()
                 except CallbackFailedError as error:
                     log.warning("%s", error, exc_info=True)
@@ -213,7 +221,7 @@ class MemberSession:
 
     async def _join(self) -> None:
         before = (self.membership.generation, self.membership.member_id)
-        protocols = await self._call(self._member.metadata)
+        protocols = await self._callbacks.call(self._member.metadata)
         if before != (self.membership.generation, self.membership.member_id):
             return  # removed from the group meanwhile: the metadata may describe a generation that is lost
         request = self.membership.join(protocols)
@@ -242,16 +250,6 @@ class MemberSession:
             if not self.membership.coordinator_known:
                 self.membership.on_found(await self._link.find(), self._now())
 
-    async def _call(self, callback: Callable[..., Any], *arguments: object) -> Any:
-        try:
-            if inspect.iscoroutinefunction(callback):
-                return await callback(*arguments)
-            result = await asyncio.to_thread(callback, *arguments)
-            return await result if inspect.isawaitable(result) else result
-        except Exception as error:
-            name = getattr(callback, "__name__", "a callback")
-            raise CallbackFailedError(self._options.group_id, f"{name}() raised {error!r}") from error
-
     async def _leave_group(self, leave: bool) -> None:
         member_id = self.membership.member_id
         send = self.membership.leave() and leave and not self._leaving
@@ -260,7 +258,7 @@ class MemberSession:
             return
         try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
             async with asyncio.timeout(self._options.session_timeout):
-                await self._call(self._member.on_leave_prepare)
+                await self._callbacks.call(self._member.on_leave_prepare)
         except (CallbackFailedError, TimeoutError) as error:
             log.warning("group %s: leaving although on_leave_prepare() failed: %r", self._options.group_id, error)
         try:

@@ -34,11 +34,10 @@ _REBALANCE_AFTER_SECONDS = 2.0
 
 
 def divide(free: Sequence[int], members: Sequence[str]) -> dict[str, list[int]]:
-    """Assign each member a contiguous range of parts, as evenly as possible."""
+    """Assign each member a contiguous range of parts, as evenly as possible: what is left over to the last ones."""
     count = len(members)
     return {
-        member: list(free[len(free) * i // count : len(free) * (i + 1) // count])
-        for i, member in enumerate(sorted(members))
+        member: list(free[len(free) * i // count : len(free) * (i + 1) // count]) for i, member in enumerate(members)
     }
 
 
@@ -142,6 +141,7 @@ class KafkaGroupMember:
 
     def _request_rebalance(self) -> None:
         if self._loop is not None and (session := self._session) is not None:
+            self._member.asked += 1
             with suppress(RuntimeError):  # as above; the error will be raised by _next
                 self._loop.call_soon_threadsafe(session.rejoin, "has no parts left")
 
@@ -185,6 +185,7 @@ class _WorkMember(GroupMember):
         self.todo: deque[int] = deque()
         self.busy: int | None = None
         self.waiting = False
+        self.asked = 0
         self.stopped = False
         self._open = set(range(parts))
         self._is_done = is_done
@@ -213,14 +214,16 @@ class _WorkMember(GroupMember):
 
     def metadata(self) -> Sequence[GroupProtocol]:
         with self.changed:
-            return [GroupProtocol(PROTOCOL, json.dumps({"busy": self.busy}).encode())]
+            # A broker begins no round for a member that does not lead and joins with the metadata that it had before.
+            asked = {"asked": self.asked} if self.asked else {}
+            return [GroupProtocol(PROTOCOL, json.dumps({"busy": self.busy, **asked}).encode())]
 
     def perform_assignment(
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
     ) -> Mapping[str, bytes]:
         busy = {member.member_id: _busy(member.metadata) for member in all_member_metadata}
         free = [part for part in self.open_parts() if part not in busy.values()]
-        assignment = divide(free, list(busy))
+        assignment = divide(free, sorted(busy, key=lambda member: (busy[member] is None, member)))
         return {
             member: json.dumps({"todo": todo, "waiting": len(free) > len(todo)}).encode()
             for member, todo in assignment.items()

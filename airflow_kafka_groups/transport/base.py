@@ -32,7 +32,7 @@ class BrokerConnection(Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether a request may still be sent."""
+        """Whether a request may still be sent. What is under way may be answered all the same."""
         ...
 
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
@@ -52,6 +52,10 @@ class BrokerConnection(Protocol):
 
         :param timeout: seconds until the answer has to be there.
         """
+        ...
+
+    async def drain(self) -> None:
+        """Wait until no request is under way."""
         ...
 
     async def aclose(self) -> None:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
+from contextlib import suppress
 from functools import partial
 from itertools import count
 from typing import Any
@@ -40,6 +42,10 @@ from airflow_kafka_groups.transport.tls import TlsContext
 
 _HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
+_UNACKNOWLEDGED_SECONDS = 20
+_IDLE_SECONDS = 60
+_SHARE_OF_LOGIN = 0.85
+"""The share of a login's lifetime for which a connection is used. Then the broker closes it, unanswered (KIP-368)."""
 
 
 def _without_credentials(record: logging.LogRecord) -> bool:
@@ -58,10 +64,21 @@ logging.getLogger(AIOKafkaConnection.__module__).addFilter(_without_credentials)
 
 
 class PipelinedConnection:
-    """A ``BrokerConnection`` over a socket that aiokafka has opened. Make it with ``open_connection``."""
+    """A ``BrokerConnection`` over a socket that aiokafka has opened. Make it with ``open_connection``.
 
-    def __init__(self, pipeline: Pipeline, versions: ApiVersions, client_id: str, address: str) -> None:
+    :param usable_until: the time, on the event loop's clock, after which nothing new is sent. Default: any time.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        versions: ApiVersions,
+        client_id: str,
+        address: str,
+        usable_until: float | None = None,
+    ) -> None:
         self._pipeline = pipeline
+        self._usable_until = usable_until
         self._versions = versions
         self._client_id = client_id
         self._address = address
@@ -74,8 +91,9 @@ class PipelinedConnection:
 
     @property
     def usable(self) -> bool:
-        """Whether the connection is still open."""
-        return self._pipeline.open
+        """Whether the connection is still open, and its login good for some more time."""
+        until = self._usable_until  # nearly always None
+        return self._pipeline.open and (until is None or asyncio.get_running_loop().time() < until)
 
     async def send(self, api: Api, version: int, request: Message, timeout: float) -> Any:
         """Send a request and return its decoded answer (see ``BrokerConnection``)."""
@@ -131,6 +149,10 @@ class PipelinedConnection:
         cause = error.__cause__ or error
         return ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}")
 
+    async def drain(self) -> None:
+        """Wait until no request is under way."""
+        await self._pipeline.drain()
+
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""
         await self._pipeline.aclose()
@@ -178,7 +200,22 @@ async def open_connection(
         if not connection.connected():
             connection.close()
     versions = ApiVersions(dict(connection._versions))
-    return PipelinedConnection(Pipeline(connection.detach()), versions, client_id, address)
+    writer = connection.detach()
+    _notice_a_dead_path(writer.get_extra_info("socket"))
+    return PipelinedConnection(Pipeline(writer), versions, client_id, address, connection.usable_until)
+
+
+def _notice_a_dead_path(sock: socket.socket) -> None:
+    """Let the system end the connection when the other side acknowledges nothing that was sent for some time.
+
+    A firewall or load balancer that has forgotten the connection drops its packets without a word. The system would go
+    on sending them for a quarter of an hour, and every call that needs the broker would fail meanwhile.
+    """
+    with suppress(OSError):  # a sandbox may lack one
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in ("TCP_USER_TIMEOUT", 1000 * _UNACKNOWLEDGED_SECONDS), ("TCP_KEEPIDLE", _IDLE_SECONDS):
+            if hasattr(socket, name):  # Linux
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 async def _answers_http(host: str, port: int) -> bool:
@@ -225,6 +262,16 @@ def _say(error: BaseException) -> str:
 
 
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no type information
+    usable_until: float | None = None
+
+    async def send(self, request: Any, expect_response: bool = True) -> Any:
+        """Send one of the requests that open a connection, and note for how long the broker accepts a login."""
+        sent_at = asyncio.get_running_loop().time()
+        answer = await super().send(request, expect_response)
+        if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
+            self.usable_until = sent_at + _SHARE_OF_LOGIN * lifetime_ms / 1000
+        return answer
+
     def detach(self) -> asyncio.StreamWriter:
         """Hand over the socket: aiokafka neither reads from it nor closes it any more."""
         self._read_task.cancel()

@@ -14,6 +14,11 @@ from collections.abc import Callable
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 
 _SIZE = 4
+_LARGEST_FRAME = 2**28
+"""More than a million groups fill; the first bytes of what is not Kafka's protocol say more, as a rule."""
+_CLOSING_SECONDS = 1.0
+"""How long the other side may take to agree to the end of a TLS connection; asyncio waits for 30 s."""
+_DRAIN_SECONDS = 0.02
 
 OnFrame = Callable[[bytes, Exception | None], None]
 """Called with the frame of a response, without its length, or with an error."""
@@ -83,10 +88,19 @@ class Pipeline(asyncio.Protocol):
             self._watch(deadline)
         return exchange
 
+    async def drain(self) -> None:
+        """Wait until nothing is in flight; each request has its deadline."""
+        while any([exchange.on_frame for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
+            await asyncio.sleep(_DRAIN_SECONDS)
+
     async def aclose(self) -> None:
         """Close the connection and wait until it is gone. What was not written yet never is."""
         self._unwritten.clear()
+        if self._transport.get_write_buffer_size():  # the other side reads nothing, and may never do so
+            self._transport.abort()
         self._transport.close()
+        patience = self._loop.call_later(_CLOSING_SECONDS, self._transport.abort)
+        self._closed.add_done_callback(lambda _: patience.cancel())
         await asyncio.shield(self._closed)
 
     # Called by the event loop
@@ -103,7 +117,7 @@ class Pipeline(asyncio.Protocol):
         while end - start >= _SIZE:
             body = start + _SIZE
             size = int.from_bytes(data[start:body], "big", signed=True)
-            if size < _SIZE:
+            if not _SIZE <= size <= _LARGEST_FRAME:
                 self._break(RemoteProtocolError(f"a frame of {size} bytes"))
                 return
             if end - body < size:

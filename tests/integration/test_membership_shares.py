@@ -87,3 +87,18 @@ def test_what_a_task_that_died_was_at_is_done_by_another(kafka: KafkaCluster, tm
     ((_, lost),) = [one for one in job.begun if one[0] == "dead"]
     assert ("heir", lost) in job.begun
     assert Counter(part for name, part in job.begun if name == "heir") == Counter(range(PARTS))
+
+
+def test_a_task_that_runs_out_of_parts_takes_over_what_the_leader_has_not_begun(
+    kafka: KafkaCluster, tmp_path: Path
+) -> None:
+    job = Job(kafka, "shares-idle", tmp_path)
+    with ThreadPoolExecutor(2) as pool:
+        slow = pool.submit(job.work, "slow", 1.0)
+        while not job.begun:  # the first one leads, and goes on leading
+            time.sleep(0.05)
+        pool.submit(job.work, "fast", 0.0).result()
+        slow.result()
+    assert Counter(part for _, part in job.begun) == Counter(range(PARTS))
+    done = Counter(name for name, _ in job.begun)
+    assert done["fast"] > 13, f"half of what was free at first, and then half of what is left, again and again: {done}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import importlib
 import json
@@ -14,6 +15,7 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
@@ -21,6 +23,7 @@ from tests.lab.topics import create_topics
 
 USERS = {"ann": "ann-pass"}
 GROUPS = ["one", "two"]
+SESSION_SECONDS = 4
 AUTHORITY = Authority()
 
 
@@ -46,6 +49,7 @@ def with_logins() -> Iterator[KafkaCluster]:
         "sasl.enabled.mechanisms": "PLAIN,OAUTHBEARER,SCRAM-SHA-256,SCRAM-SHA-512",
         "listener.name.login.scram-sha-256.sasl.jaas.config": SCRAM,
         "listener.name.login.scram-sha-512.sasl.jaas.config": SCRAM,
+        "connections.max.reauth.ms": SESSION_SECONDS * 1000,
     }
     with KafkaCluster(version="4.1.0", brokers=1, sasl_users=USERS, config=config) as cluster:
         make_scram_users(cluster.bootstrap)
@@ -142,3 +146,24 @@ async def test_a_token_over_tls(with_logins: KafkaCluster) -> None:
         oauth_cb=token,
     )
     assert seen == GROUPS
+
+
+async def test_a_change_is_not_sent_over_a_connection_whose_login_has_expired(with_logins: KafkaCluster) -> None:
+    """The broker closes it without an answer, and nobody could say then whether the change was made."""
+    settings = {
+        "bootstrap.servers": with_logins.sasl_bootstrap,
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.pem": AUTHORITY.certificate,
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "ann",
+        "sasl.password": USERS["ann"],
+    }
+    changes = 0
+    until = time.monotonic() + 3 * SESSION_SECONDS
+    async with AdminClient(ClientConfig.from_librdkafka(settings, connect_timeout=30)) as admin:
+        while time.monotonic() < until:
+            changes += 1
+            offsets = {GROUPS[0]: {TopicPartition("t", 0): OffsetAndMetadata(changes)}}
+            (await admin.alter_consumer_group_offsets(offsets)).raise_for_errors()
+            if changes == 1:
+                await asyncio.sleep(SESSION_SECONDS + 0.5)

@@ -30,6 +30,7 @@ from airflow_kafka_groups.admin.engine.request_queue import RequestQueue, Reques
 from airflow_kafka_groups.admin.engine.scope import LOOKUPS, Scope, Stage
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ClientClosedError,
     ConnectionFailedError,
     DeadlineExceededError,
     KafkaGroupsError,
@@ -182,7 +183,7 @@ class AdminDriver(Generic[K, V]):
         if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
             self._queue.send_singly(spec.scope)
             self._queue.add(self._again(spec.scope), spec.keys)
-        elif isinstance(error, AuthenticationFailedError | LocalProtocolError):
+        elif isinstance(error, AuthenticationFailedError | ClientClosedError | LocalProtocolError):
             self._fail_all(spec.keys, error)
         elif isinstance(error, NotSentError):
             for key in spec.keys:  # an earlier request may have done something before it was split or refused
@@ -225,12 +226,11 @@ class AdminDriver(Generic[K, V]):
         if spec.scope.stage is Stage.FULFILLMENT:
             self._finish(key, value, None)
             return
-        broker: Broker = value
-        self._discovered.append(broker)
+        self._discovered.append(value)
         if self._handler is None:
             self._finish(key, value, None)
         else:
-            self._queue.add(Scope(Stage.FULFILLMENT, broker.broker_id), (key,))
+            self._queue.add(Scope(Stage.FULFILLMENT, value.broker_id), (key,))
 
     def _finish(self, key: K, value: V | None, error: KafkaGroupsError | None) -> None:
         if key in self._open:  # an answer that comes after the deadline changes nothing any more

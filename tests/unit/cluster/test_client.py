@@ -6,17 +6,22 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any, cast
 
 import pytest
 
+from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
+    ClientClosedError,
     ConnectionFailedError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA
+from airflow_kafka_groups.models import Broker
+from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.transport.base import BrokerConnection
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 
@@ -240,3 +245,70 @@ async def test_a_further_connection_comes_after_the_brokers_own_so_that_a_login_
         results = await asyncio.gather(*attempts, return_exceptions=True)
         assert all(result is refused for result in results)
         assert len(tried) == 1
+
+
+async def test_a_call_that_still_runs_when_the_client_is_closed_ends_and_opens_nothing() -> None:
+    answering = asyncio.Event()
+
+    async def hold(broker_id: int, version: int, request: object) -> None:
+        answering.set()
+        await asyncio.Event().wait()
+
+    groups = [f"g{number}" for number in range(20)]
+    async with FakeCluster(groups=set(groups)) as fake, asyncio.timeout(20):
+        fake.control(OFFSET_FETCH, hold)
+        async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap})) as client:
+            call = asyncio.create_task(client.list_consumer_group_offsets(groups))
+            await answering.wait()
+        results = await call
+        assert {type(result.error) for result in results.values()} == {ClientClosedError}
+        assert not client._calls.cluster._connections
+        listing = await client.list_groups()
+        assert {type(error) for error in listing.errors.values()} == {ClientClosedError}
+        fake.control(OFFSET_FETCH, lambda *_: None)
+        async with client:
+            assert (await client.list_consumer_group_offsets(groups)).succeeded, "it can be opened again"
+
+
+async def test_who_waits_for_a_connection_when_the_client_is_closed_is_told() -> None:
+    connecting = asyncio.Event()
+
+    async def never(host: str, port: int) -> BrokerConnection:
+        connecting.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with asyncio.timeout(5):
+        client = ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": "b:1"}), never)
+        client.metadata = ClusterMetadata(brokers={1: Broker(broker_id=1, host="b", port=1)})
+        waiting = asyncio.create_task(client.connection(1))
+        await connecting.wait()
+        await client.aclose()
+        with pytest.raises(ClientClosedError):
+            await waiting
+
+
+async def test_a_connection_that_takes_nothing_new_is_replaced_when_what_is_under_way_is_answered() -> None:
+    done: list[str] = []
+
+    class Expiring:
+        usable = True
+
+        async def drain(self) -> None:
+            done.append("drained")
+
+        async def aclose(self) -> None:
+            done.append("closed")
+
+    async def connect(host: str, port: int) -> BrokerConnection:
+        done.append("opened")
+        return cast("BrokerConnection", Expiring())
+
+    client = ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": "b:1"}), connect)
+    client.metadata = ClusterMetadata(brokers={1: Broker(broker_id=1, host="b", port=1)})
+    first = await client.connection(1)
+    assert await client.connection(1) is first
+    cast("Any", first).usable = False
+    assert await client.connection(1) is not first
+    assert done == ["opened", "drained", "closed", "opened"]
+    await client.aclose()

@@ -38,6 +38,20 @@ def test_what_is_done_or_being_worked_on_is_dealt_to_nobody() -> None:
     assert sorted(part for share in dealt.values() for part in share) == [1, 2, 4, 6, 7]
 
 
+def test_the_last_part_goes_to_a_member_that_has_nothing_to_do() -> None:
+    leader = _WorkMember(4, lambda part: False)
+    members = [joined("a", None), joined("b", 1), joined("c", 2), joined("d", 3)]
+    dealt = {member: json.loads(data) for member, data in leader.perform_assignment("b", PROTOCOL, members).items()}
+    assert [member for member, received in dealt.items() if received["todo"] == [0]] == ["a"]
+
+
+def test_who_asks_for_a_round_joins_with_other_metadata_than_before() -> None:
+    member = _WorkMember(4, lambda part: False)
+    (before,) = member.metadata()
+    member.asked += 1
+    assert member.metadata() != [before], "of what is the same, a broker makes no round"
+
+
 def test_a_part_begun_stays_with_its_member_through_a_round() -> None:
     member = _WorkMember(4, lambda part: False)
     member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": True}).encode())

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import sys
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslAuthenticateResponse_v1
 
+from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
-from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection
+from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection, open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
+from tests.fakes.cluster import FakeCluster
 from tests.unit.transport.test_pipeline import Transport, frame, pipeline_on, turns
 
 
@@ -51,3 +57,49 @@ async def test_the_log_of_the_client_library_has_no_credentials(
     assert "s3cret" not in caplog.text
     assert "SaslAuthenticateRequest" in caplog.text
     assert "ApiVersionRequest_v0()" in caplog.text, "other requests are logged as they are"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have other options")
+async def test_a_path_that_swallows_everything_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a load balancer that has forgotten the connection: without it, calls fail for a quarter of an hour."""
+    monkeypatch.setattr("airflow_kafka_groups.transport.connection._UNACKNOWLEDGED_SECONDS", 1)
+    async with FakeCluster() as cluster:
+        ((host, port), *_) = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}).bootstrap_servers
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        sock = connection._pipeline._writer.get_extra_info("socket")
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1000
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == 60
+        await connection.aclose()
+
+
+async def test_a_connection_takes_nothing_new_when_its_login_is_about_to_expire() -> None:
+    transport = Transport()
+    soon = asyncio.get_running_loop().time() + 0.05
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092", soon)
+    assert connection.usable
+    under_way = asyncio.ensure_future(connection.send(HEARTBEAT, 0, heartbeat.build("g", 1, "m", None, 0), 60))
+    await asyncio.sleep(0.06)
+    assert not connection.usable
+    drained = asyncio.ensure_future(connection.drain())
+    await asyncio.sleep(0.05)
+    assert not drained.done(), "what is under way is waited for"
+    transport.protocol.data_received(frame(0, b"\0\0"))
+    assert (await under_way).error == 0
+    await asyncio.wait_for(drained, 5)
+    await connection.aclose()
+
+
+async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def send(self: AIOKafkaConnection, request: Any, expect_response: bool = True) -> Any:
+        return SaslAuthenticateResponse_v1(
+            error_code=0, error_message=None, sasl_auth_bytes=b"", session_lifetime_ms=10_000
+        )
+
+    monkeypatch.setattr(AIOKafkaConnection, "send", send)
+    connection = _Connection("broker", 9092)
+    assert connection.usable_until is None
+    await connection.send(SaslAuthenticateRequest(b""))
+    usable_until: float | None = connection.usable_until
+    assert usable_until is not None
+    assert 8 < usable_until - asyncio.get_running_loop().time() <= 8.5

@@ -31,6 +31,9 @@ class Transport:
     def write(self, data: bytes) -> None:
         self.written.append(data)
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return self.closed
 
@@ -130,7 +133,7 @@ async def test_the_response_to_a_cancelled_request_is_nobody_elses() -> None:
     await pipeline.aclose()
 
 
-@pytest.mark.parametrize("wrong", [frame(1), b"\x00\x00\x00\x03abc", b"\xff\xff\xff\xff"])
+@pytest.mark.parametrize("wrong", [frame(1), b"\x00\x00\x00\x03abc", b"\xff\xff\xff\xff", b"HTTP"])
 async def test_what_is_no_response_ends_the_connection(wrong: bytes) -> None:
     transport = Transport()
     pipeline = pipeline_on(transport)
@@ -174,3 +177,37 @@ async def test_nothing_is_written_after_the_end() -> None:
     assert transport.written == []
     with pytest.raises(ConnectionResetError):
         await asked
+
+
+async def test_a_peer_that_reads_nothing_does_not_hold_up_the_end() -> None:
+    def stop_reading(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.pause_reading()  # type: ignore[attr-defined]  # it is a transport that reads, too
+
+    async with await asyncio.start_server(stop_reading, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        _, writer = await asyncio.open_connection(host, port)
+        pipeline = Pipeline(writer)
+        response: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        pipeline.submit(b"\0\0\0\0", bytes(32_000_000), 60, lambda frame, error: response.set_result(error))
+        await turns()
+        async with asyncio.timeout(5):
+            await pipeline.aclose()
+            assert isinstance(await response, ConnectionError)
+
+
+async def test_a_peer_that_does_not_answer_the_end_of_tls_is_not_waited_for() -> None:
+    class Silent(Transport):
+        """As TLS does: it is closed when the other side has agreed, or by force."""
+
+        def close(self, error: Exception | None = None) -> None:
+            self.closing = True
+
+        closing = False
+
+        def abort(self, error: Exception | None = None) -> None:
+            Transport.close(self, error)
+
+    transport = Silent()
+    pipeline = pipeline_on(transport)
+    async with asyncio.timeout(5):
+        await pipeline.aclose()

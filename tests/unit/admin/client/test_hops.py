@@ -50,6 +50,9 @@ class ScriptedConnection:
         answer = decode_response(api, version, self._fetched)
         return asyncio.get_running_loop().call_soon(on_answer, answer, None)
 
+    async def drain(self) -> None:
+        return None
+
     async def aclose(self) -> None:
         return None
 
