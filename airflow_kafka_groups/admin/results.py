@@ -107,7 +107,7 @@ class GroupListings(Mapping[GroupId, GroupListing]):
     """Each group found with its listing, and what the listing lacks.
 
     ``errors`` has the brokers that did not answer, then the partitions of ``__consumer_offsets`` without a leader,
-    whose groups no broker lists.
+    whose groups no broker lists, or that moved meanwhile.
     """
 
     __slots__ = ("_listings", "errors")

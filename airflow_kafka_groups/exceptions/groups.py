@@ -73,7 +73,8 @@ class EmptyGroupsNotListedError(KafkaGroupsError):
 class IncompleteListingError(KafkaGroupsError):
     """A listing may lack groups.
 
-    A broker did not answer, a partition of ``__consumer_offsets`` has no leader, or the product lists no empty groups.
+    A broker did not answer, a partition of ``__consumer_offsets`` has no leader or has just moved, or the product
+    lists no empty groups.
     """
 
     def __init__(self, errors: Mapping[Any, KafkaGroupsError]) -> None:
@@ -86,9 +87,16 @@ class IncompleteListingError(KafkaGroupsError):
         ]
         reasons = [*of_product]
         reasons += [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
-        if partitions:
-            listed = ", ".join(f"{topic}-{partition}" for topic, partition in partitions)
-            reasons.append(f"{len(partitions)} partition(s) have no leader, so no broker lists their groups: {listed}")
+        moved = [where for where in partitions if getattr(errors[where], "name", "") == "NOT_LEADER_OR_FOLLOWER"]
+        for some, what in (
+            (
+                [where for where in partitions if where not in moved],
+                "partition(s) have no leader, so no broker lists their groups",
+            ),
+            (moved, "partition(s) moved to another broker while groups were listed"),
+        ):
+            if some:
+                reasons.append(f"{len(some)} {what}: {', '.join(f'{topic}-{number}' for topic, number in some)}")
         super().__init__(f"groups may be missing; {'; '.join(reasons)}")
         self.errors: dict[int | TopicPartition, KafkaGroupsError] = dict(errors)
 

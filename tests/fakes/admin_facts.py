@@ -118,6 +118,25 @@ async def an_empty_group_is_deleted_once(world: World) -> None:
 
 
 @fact
+async def only_the_coordinator_that_is_named_changes_a_group(world: World) -> None:
+    group_id = await world.empty("coordinator", {R0: 3})
+    coordinator = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap().coordinator
+    others = [broker.broker_id for broker in await world.admin.brokers() if broker.broker_id != coordinator]
+    commits, right = {group_id: {R0: OffsetAndMetadata(5)}}, {group_id: coordinator}
+    for other in others:  # some clusters have one broker only
+        wrong = {group_id: other}
+        for results in (
+            await world.admin.delete_consumer_groups([group_id], coordinators=wrong),
+            await world.admin.alter_consumer_group_offsets(commits, coordinators=wrong),
+        ):
+            assert names_of(results[group_id].error) == {"NOT_COORDINATOR"}
+    assert await positions(world, group_id) == {R0: 3}
+    assert (await world.admin.alter_consumer_group_offsets(commits, coordinators=right))[group_id].ok
+    assert (await world.admin.delete_consumer_groups([group_id], coordinators=right))[group_id].ok
+    assert group_id not in await world.admin.list_groups()
+
+
+@fact
 async def a_group_that_never_was_is_not_deleted(world: World) -> None:
     assert names_of(await delete(world, world.name("never"))) == {"GROUP_ID_NOT_FOUND"}
 

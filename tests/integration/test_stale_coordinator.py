@@ -67,7 +67,9 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
                 await commit_elsewhere(others, groups)
                 reading = asyncio.create_task(work.read(expected(deleted)))
                 changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
-                changing = asyncio.create_task(apply_changes(admin, changes, dry_run=False, rewrite=True))
+                changing = asyncio.create_task(
+                    apply_changes(admin, changes, dry_run=False, rewrite=True, max_read_age_seconds=15)
+                )
                 await asyncio.sleep(0.5)
             finally:
                 os.kill(cluster.pid(stopped), signal.SIGCONT)

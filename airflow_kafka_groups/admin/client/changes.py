@@ -131,7 +131,9 @@ async def alter_group_offsets(
         if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
     }
     at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
-    handler = AlterGroupOffsetsHandler(wanted, calls.commit_connections(len(at_once)), send_by)
+    handler = AlterGroupOffsetsHandler(
+        wanted, calls.commit_connections(len(at_once)), send_by, coordinators is not None
+    )
     guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
     results = {**await calls.ask_coordinators(at_once, handler, guess=guess, only=coordinators)}
     for group_id, result in results.items():
@@ -154,7 +156,7 @@ async def _commit_in_slices(
     waiting, done = list(reversed(slices)), 0
     while waiting:
         part = waiting.pop()
-        handler = AlterGroupOffsetsHandler({group_id: part}, send_by=send_by)
+        handler = AlterGroupOffsetsHandler({group_id: part}, 1, send_by, coordinators is not None)
         error = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
         if smaller := smaller_slices(group_id, part, error):
             waiting += reversed(smaller)

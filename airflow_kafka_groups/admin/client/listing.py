@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -9,12 +10,17 @@ from airflow_kafka_groups.admin.client.arguments import pattern_of
 from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster.products import recognize
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import EmptyGroupsNotListedError, KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+
+_TRIES = 3
+_PAUSE = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +55,36 @@ async def list_groups(
 ) -> GroupListings:
     """List the groups of every broker, each group once.
 
+    A group that moves from a broker that has not listed its groups yet to one that has is listed by none. So groups are
+    listed again if partitions of ``__consumer_offsets`` have moved meanwhile, and if they do so again and again, these
+    are in ``.errors``.
+
     Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader, and
     all brokers of a product that lists no empty groups.
     """
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
     pattern = pattern_of(group_id_pattern)
-    listings: list[GroupListing] = []
-    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
-    leaderless = (await calls.cluster.fresh_metadata()).leaderless_partitions()
-    for broker_id, found, error in await calls.ask_all_brokers(ListGroupsHandler(wanted_states, wanted_types)):
-        if error is not None:
-            errors[broker_id] = error
-        listings.extend(
-            listing
-            for listing in found or ()
-            if (not wanted_states or listing.state in wanted_states)
-            and (not wanted_types or listing.type in wanted_types)
-            and (pattern is None or pattern.fullmatch(listing.group_id))
-        )
+    for _ in range(_TRIES):
+        before = await calls.cluster.fresh_metadata()
+        listings: list[GroupListing] = []
+        errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
+        for broker_id, found, error in await calls.ask_all_brokers(ListGroupsHandler(wanted_states, wanted_types)):
+            if error is not None:
+                errors[broker_id] = error
+            listings.extend(
+                listing
+                for listing in found or ()
+                if (not wanted_states or listing.state in wanted_states)
+                and (not wanted_types or listing.type in wanted_types)
+                and (pattern is None or pattern.fullmatch(listing.group_id))
+            )
+        moved = {} if errors else _moved(before, await calls.cluster.refresh())
+        if not moved:
+            break
+        await asyncio.sleep(_PAUSE)
+    errors |= moved
+    leaderless = before.leaderless_partitions()
     # The metadata may have been requested again in the meantime, for a broker that could not be reached.
     for where in (*leaderless, *calls.cluster.metadata.leaderless_partitions()):
         errors[where] = broker_error(
@@ -81,3 +98,20 @@ async def list_groups(
     if not (wanted_states or wanted_types or pattern):
         calls.remember_listing(listings)
     return GroupListings(listings, errors)
+
+
+def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
+    """Return the partitions of ``__consumer_offsets`` that have another leader than before, with a message each."""
+    if before.offsets_topic is None or after.offsets_topic is None:
+        return {}
+    leaders = zip(before.offsets_topic.leaders, after.offsets_topic.leaders, strict=False)
+    return {
+        TopicPartition(OFFSETS_TOPIC, partition): broker_error(
+            ErrorCode.not_leader_or_follower,
+            METADATA,
+            subject=f"{OFFSETS_TOPIC}-{partition}",
+            message=f"it moved from broker {old} to {new} while groups were listed, so its groups may be missing",
+        )
+        for partition, (old, new) in enumerate(leaders)
+        if old not in (None, new)
+    }

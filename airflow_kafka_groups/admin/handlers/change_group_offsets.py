@@ -13,13 +13,20 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler import ChangingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, KeyStatus, coordinator_status
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionsFailedError
+from airflow_kafka_groups.exceptions import (
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    PartitionsFailedError,
+)
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_DELETE, Api
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 from airflow_kafka_groups.protocol.group_apis import offset_commit, offset_delete
+
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +38,19 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
 
     :param connections: to each broker.
     :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
+    :param gives_up: fail soon where a broker cannot be reached, as no other one is asked. Default false.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     connections: int = 1
     send_by: float = math.inf
+    gives_up: bool = False
     api: ClassVar[Api] = OFFSET_COMMIT
     batch_size: ClassVar[int] = 1
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a group fails."""
+        return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build a request for one group."""

@@ -16,7 +16,7 @@ from typing import Protocol
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import BrokerError, MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
@@ -77,7 +77,8 @@ async def apply_changes(
         must confirm each offset, since reading it back shows no difference. Default false.
     :param chunk_groups: the number of groups that are read, and then written, at once. Default 1,000.
     :param max_read_age_seconds: the seconds after the reading of a chunk began, after which no commit of it leaves: who
-        commits without membership may have moved its groups meanwhile. Default: no limit.
+        commits without membership may have moved its groups meanwhile. Nor does one go to another broker than the one
+        that was read. Default: no limit.
     """
     size = chunk_groups or _CHUNK_GROUPS
     one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
@@ -135,7 +136,7 @@ async def _apply_chunk(
         named = [described[group_id].value for group_id in ready]
         coordinators = {group.group_id: group.coordinator for group in named if group is not None}
         # An error that says that a group is absent names no broker.
-        only = coordinators if len(coordinators) == len(ready) else None
+        only = coordinators if max_age is not None and len(coordinators) == len(ready) else None
         written, moved = await _write(admin, ready, rewrite, send_within, only)
         results |= written
         if moved and again:
@@ -180,9 +181,13 @@ async def _write(
         else:
             outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
         results[group_id] = _result(change, outcome, reason)
-        if outcome is ChangeOutcome.FAILED and isinstance(error, BrokerError) and error.name in _MOVED:
-            moved.append(group_id)
+        moved += [group_id] if outcome is ChangeOutcome.FAILED and _has_moved(error) else []
     return results, moved
+
+
+def _has_moved(error: Exception | None) -> bool:
+    """Return whether the broker that was read cannot be reached, or does not coordinate the group any more."""
+    return isinstance(error, ConnectionFailedError) or (isinstance(error, BrokerError) and error.name in _MOVED)
 
 
 def why_kept(

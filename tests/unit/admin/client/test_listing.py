@@ -1,14 +1,19 @@
-"""Listings of products that leave groups out."""
+"""Listings that leave groups out: of products that do so, and of brokers whose groups move meanwhile."""
 
 from __future__ import annotations
 
+import asyncio
 import re
+from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.cluster import products
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import EmptyGroupsNotListedError, IncompleteListingError
-from tests.fakes.cluster import FakeCluster
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.protocol.apis import LIST_GROUPS
+from tests.fakes.cluster import PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
 
 
@@ -28,3 +33,41 @@ async def test_other_products_are_listed_as_kafka_is(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(products, "_SERVERS", ((re.compile(""), products.CONFLUENT_CLOUD),))
     async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
         assert (await admin.list_groups()).complete
+
+
+class Moving:
+    """Let partitions of ``__consumer_offsets`` go from broker 2, before it answers, to broker 1, which has answered."""
+
+    def __init__(self, fake: FakeCluster, times: int) -> None:
+        self._fake = fake
+        self._left = times
+        fake.control(LIST_GROUPS, self._move)
+
+    async def _move(self, broker_id: int, version: int, request: Any) -> None:
+        while broker_id == 2 and len(self._fake.requests(LIST_GROUPS)) % 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)  # broker 1 answers first
+        if broker_id == 2 and self._left:
+            self._left -= 1
+            await asyncio.sleep(0.05)
+            odd = self._left % 2
+            self._fake.leaders = {partition: 1 for partition in range(PARTITIONS) if partition % 4 == (3 if odd else 1)}
+
+
+async def test_a_group_that_moves_to_a_broker_that_has_answered_is_listed_all_the_same() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        Moving(fake, 1)
+        listing = await admin.list_groups()
+    assert listing.complete
+    assert set(listing) == set(GROUPS)
+
+
+async def test_a_listing_whose_partitions_move_again_and_again_is_not_complete() -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        Moving(fake, 99)
+        listing = await admin.list_groups()
+    assert not listing.complete
+    assert {where.topic for where in listing.errors if isinstance(where, TopicPartition)} == {OFFSETS_TOPIC}
+    with pytest.raises(
+        IncompleteListingError, match=r"25 partition\(s\) moved to another broker.*: __consumer_offsets-1, "
+    ):
+        listing.require_complete()

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_groups.admin import handlers
 from airflow_kafka_groups.admin.engine.handler import AdminHandler, ChangingHandler
+from airflow_kafka_groups.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
@@ -58,3 +59,6 @@ def test_only_unstable_offsets_and_listings_have_a_limit_of_tries() -> None:
     assert ListGroupOffsetsHandler({}).max_tries(unstable) == 8
     assert ListGroupOffsetsHandler({}).max_tries(lost) is None
     assert DeleteGroupsHandler().max_tries(lost) is None
+    assert AlterGroupOffsetsHandler({}).max_tries(lost) is None
+    assert AlterGroupOffsetsHandler({}, gives_up=True).max_tries(lost) == 3, "who asks no other broker reads again"
+    assert AlterGroupOffsetsHandler({}, gives_up=True).max_tries(unstable) is None

@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import (
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MaintenanceError,
+    OutcomeUnknownError,
+)
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in, counts_of
 from airflow_kafka_groups.models import (
@@ -25,6 +30,7 @@ from tests.fakes.groups import EPOCH, FakeGroup, broker_error, timeout
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BEFORE = {T0: OffsetAndMetadata(5, "", EPOCH)}
 AFTER = {T0: OffsetAndMetadata(7)}
+AGE = {"max_read_age_seconds": 15.0}
 
 
 def cluster(**groups: FakeGroup) -> FakeAdmin:
@@ -78,13 +84,13 @@ def moving(admin: FakeAdmin, times: int, offset: int | None = None) -> None:
     admin.before = move
 
 
-@pytest.mark.parametrize("how", [{}, {"rewrite": True}])
-async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_alone(how: dict[str, bool]) -> None:
+@pytest.mark.parametrize("rewrite", [False, True])
+async def test_a_group_that_moves_is_read_again_and_its_newer_commits_are_left_alone(rewrite: bool) -> None:
     """The broker that was read may have been replaced without its knowledge, and the group used since."""
     admin = cluster(a=FakeGroup({T0: 5}))
     moving(admin, 1, offset=9)
-    after = BEFORE if how else AFTER
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=after), **how) is ChangeOutcome.KEPT
+    change = Change(group_id="a", before=BEFORE, after=BEFORE if rewrite else AFTER)
+    assert await outcome(admin, change, rewrite=rewrite, **AGE) is ChangeOutcome.KEPT
     assert admin.groups["a"].offsets == {T0: OffsetAndMetadata(9)}
 
 
@@ -92,16 +98,28 @@ async def test_a_group_that_moves_as_it_was_is_changed_at_its_new_broker() -> No
     admin = cluster(a=FakeGroup({T0: 5}), b=FakeGroup({T0: 5}))
     moving(admin, 1)
     changes = [Change(group_id=group_id, before=BEFORE, after=AFTER) for group_id in ("a", "b")]
-    results = await apply_changes(admin, changes, dry_run=False)
+    results = await apply_changes(admin, changes, dry_run=False, max_read_age_seconds=15)
     assert [result.outcome for result in results] == [ChangeOutcome.CHANGED] * 2
     assert [group.offsets for group in admin.groups.values()] == [AFTER] * 2
     assert admin.asked("alter") == ["a", "b", "a"]
 
 
+async def test_a_group_whose_broker_has_gone_is_read_again_and_changed_at_the_next() -> None:
+    admin = cluster(a=FakeGroup({T0: 5}))
+    gone = [ConnectionFailedError("b1:9092", "refused")]
+
+    def go(call: str) -> None:
+        admin.errors = {"a": gone.pop()} if call == "alter" and gone else {}
+
+    admin.before = go
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER), **AGE) is ChangeOutcome.CHANGED
+    assert admin.asked("alter") == ["a", "a"]
+
+
 async def test_a_group_that_moves_again_and_again_is_not_written() -> None:
     admin = cluster(a=FakeGroup({T0: 5}))
     moving(admin, 5)
-    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER)) is ChangeOutcome.FAILED
+    assert await outcome(admin, Change(group_id="a", before=BEFORE, after=AFTER), **AGE) is ChangeOutcome.FAILED
     assert admin.asked("alter") == ["a", "a"]
 
 
