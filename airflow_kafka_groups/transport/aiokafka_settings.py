@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from typing import Any
 
 from aiokafka.abc import AbstractTokenProvider
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.transport.security import OAuthConfig, SecurityConfig
 
 
 def to_aiokafka(security: SecurityConfig) -> dict[str, Any]:
-    """Return the arguments, except for the TLS context, which many connections share (``transport.tls``)."""
+    """Return the arguments, except for the TLS context, which many connections share (``transport.tls``).
+
+    Raises ``ConfigurationError`` for Kerberos without the package that it needs.
+    """
     arguments: dict[str, Any] = {"security_protocol": security.protocol}
     if (sasl := security.sasl) is not None and security.uses_sasl:
+        if sasl.mechanism == "GSSAPI" and find_spec("gssapi") is None:
+            raise ConfigurationError("sasl.mechanism", sasl.mechanism, "Kerberos needs a package: pip install gssapi")
         arguments |= {
             "sasl_mechanism": sasl.mechanism,
             "sasl_plain_username": sasl.username,

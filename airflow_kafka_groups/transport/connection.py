@@ -17,7 +17,6 @@ from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import (
-    KafkaConnectionError,
     KafkaError,
     SaslAuthenticationFailed,
     UnsupportedSaslMechanismError,
@@ -36,12 +35,11 @@ from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_hea
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
 from airflow_kafka_groups.transport.base import OnAnswer, SentRequest
+from airflow_kafka_groups.transport.open_errors import HTTP_SERVER, answers_http, refusal, say, unexpected, why
 from airflow_kafka_groups.transport.pipeline import Pipeline
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
-_HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
-_PROBE_SECONDS = 1.0
 _UNACKNOWLEDGED_SECONDS = 20
 _IDLE_SECONDS = 60
 _SHARE_OF_LOGIN = 0.85
@@ -147,7 +145,7 @@ class PipelinedConnection:
         if isinstance(error, RemoteProtocolError):
             return RemoteProtocolError(f"{self._address}: answers out of order: {error}")
         cause = error.__cause__ or error
-        return ConnectionFailedError(self._address, f"connection lost during {api.name}: {_say(cause)}")
+        return ConnectionFailedError(self._address, f"connection lost during {api.name}: {say(cause)}")
 
     async def drain(self) -> None:
         """Wait until no request is under way."""
@@ -181,21 +179,23 @@ async def open_connection(
     try:
         async with asyncio.timeout(timeout):
             await connection.connect()
-    except ConnectionFailedError:
+    except KafkaGroupsError:
         raise  # the token source reports its own failure
     except (SaslAuthenticationFailed, UnsupportedSaslMechanismError) as error:
-        why = _refusal(error, security)
-        raise AuthenticationFailedError(address, f"SASL authentication was refused: {why}") from None
+        refused = refusal(error, security)
+        raise AuthenticationFailedError(address, f"SASL authentication was refused: {refused}") from None
     except ssl.SSLError as error:
-        raise AuthenticationFailedError(address, f"the TLS handshake failed: {_say(error)}") from error
+        raise AuthenticationFailedError(address, f"the TLS handshake failed: {say(error)}") from error
     except TimeoutError as error:
-        if await _answers_http(host, port):
-            raise ConnectionFailedError(address, _HTTP_SERVER) from error
+        if await answers_http(host, port):
+            raise ConnectionFailedError(address, HTTP_SERVER) from error
         raise ConnectionFailedError(
             address, f"no Kafka broker answered within {timeout:g} s (wrong port, firewall, or TLS where none is?)"
         ) from error
     except (KafkaError, OSError, AssertionError) as error:
-        raise ConnectionFailedError(address, _why(error, tls=security.protocol.endswith("SSL"))) from error
+        raise ConnectionFailedError(address, why(error, tls=security.protocol.endswith("SSL"))) from error
+    except Exception as error:
+        raise ConnectionFailedError(address, unexpected(error)) from error
     finally:
         if not connection.connected():
             connection.close()
@@ -216,49 +216,6 @@ def _notice_a_dead_path(sock: socket.socket) -> None:
         for name, value in ("TCP_USER_TIMEOUT", 1000 * _UNACKNOWLEDGED_SECONDS), ("TCP_KEEPIDLE", _IDLE_SECONDS):
             if hasattr(socket, name):  # Linux
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-async def _answers_http(host: str, port: int) -> bool:
-    """Send an HTTP request: some HTTP servers do not answer Kafka's bytes, because they wait for the end of a line."""
-    try:
-        async with asyncio.timeout(_PROBE_SECONDS):
-            reader, writer = await asyncio.open_connection(host, port)
-            try:
-                writer.write(b"HEAD / HTTP/1.0\r\n\r\n")
-                return await reader.readexactly(5) == b"HTTP/"
-            finally:
-                writer.close()
-    except (OSError, EOFError, TimeoutError):
-        return False
-
-
-def _why(error: BaseException, *, tls: bool) -> str:
-    cause = error.__cause__
-    if tls and isinstance(error, ConnectionResetError):  # a handshake that a TLS server refuses ends with an alert
-        return (
-            "the server closed the connection instead of a TLS handshake; is this listener without TLS? "
-            f"({type(error).__name__})"
-        )
-    if isinstance(error, KafkaConnectionError) and isinstance(cause, asyncio.IncompleteReadError):
-        # The length of a frame is read first: of "HTTP/1.1 400" that leaves "/1.1 400" as what could be read of it.
-        if cause.partial.startswith((b"/1.", b"/2")):
-            return _HTTP_SERVER
-        return (
-            "connected, but it hung up before it said which Kafka versions it speaks; is this a Kafka listener, and of "
-            "this security protocol?"
-        )
-    return _say(cause or error)
-
-
-def _refusal(error: BaseException, security: SecurityConfig) -> str:
-    if isinstance(error, UnsupportedSaslMechanismError) and security.sasl:  # its text is the connection's repr
-        return f"the listener does not offer the mechanism {security.sasl.mechanism}: choose another sasl.mechanism"
-    return _say(error)
-
-
-def _say(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return f"{text} ({type(error).__name__})" if type(error).__name__ not in text else text
 
 
 class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no type information

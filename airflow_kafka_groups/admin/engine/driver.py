@@ -71,7 +71,7 @@ class AdminDriver(Generic[K, V]):
         throttled: dict[BrokerId, float] | None = None,
     ) -> None:
         self._lookup, self._handler = lookup, handler
-        self._deadline, self._limits = deadline, limits or DriverLimits()
+        self.deadline, self._limits = deadline, limits or DriverLimits()
         self._throttled = {} if throttled is None else throttled
         self._queue = RequestQueue(brokers, lookup, handler, self._limits, self._throttled)
         self._failures: Counter[K] = Counter()
@@ -117,11 +117,11 @@ class AdminDriver(Generic[K, V]):
 
     def extend(self, seconds: float) -> None:
         """Put the deadline off, by time that passed outside of the call."""
-        self._deadline += seconds
+        self.deadline += seconds
 
     def wake_at(self, now: float) -> float:
         """Return the time at which ``poll`` may have something new, if nothing happens before."""
-        return min([self._deadline, *self._queue.wake_times(now)])
+        return min([self.deadline, *self._queue.wake_times(now)])
 
     # What to send
 
@@ -130,7 +130,7 @@ class AdminDriver(Generic[K, V]):
 
         :param at_once: stop when the requests have so many keys; there may be more to send then. Default: all of them.
         """
-        if now >= self._deadline:
+        if now >= self.deadline:
             self._expire()
             return []
         return self._queue.take(now, at_once)

@@ -127,7 +127,7 @@ class _Exchanges(Generic[K, V]):
         try:
             version = connection.versions.choose(api)
             request = spec.handler.build(spec.keys, version)
-            if spec.handler.send_by < math.inf and clock.now() >= spec.handler.send_by:
+            if spec.handler.changes_groups and self._is_too_late(spec.handler.send_by):
                 raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
             sent = True
             timeout = self._cluster.config.request_timeout
@@ -137,6 +137,10 @@ class _Exchanges(Generic[K, V]):
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
             self._bug = error
             self._something_came.set()
+
+    def _is_too_late(self, send_by: float) -> bool:
+        """Return whether the time is over, which it may be after a wait for a connection, or for the processor."""
+        return self._clock() >= self._driver.deadline or (send_by < math.inf and clock.now() >= send_by)
 
     def _receive(self, spec: RequestSpec[K], version: int, response: Message, error: KafkaGroupsError | None) -> None:
         """Hand what came of a request to the driver, in the turn of the event loop in which it came."""

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.exceptions import NotSentError
+from airflow_kafka_groups.exceptions import DeadlineExceededError, NotSentError
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.transport.base import BrokerConnection
+from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
@@ -87,3 +92,24 @@ async def test_a_commit_leaves_in_time_or_not_at_all(monkeypatch: pytest.MonkeyP
         fake.control(OFFSET_COMMIT, sleep_meanwhile)
         assert isinstance((await admin.alter_consumer_group_offsets(commit, send_within=15))["g"].error, NotSentError)
         assert len(fake.requests(OFFSET_COMMIT)) == 2, "it is not tried again"
+
+
+async def test_a_process_that_is_stopped_while_it_connects_sends_nothing_after_the_calls_deadline() -> None:
+    stopped = [False]
+
+    async def connect(host: str, port: int) -> BrokerConnection:
+        connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        if stopped[0]:
+            time.sleep(1)  # noqa: ASYNC251  # the complete process stands still
+        return connection
+
+    async with FakeCluster(groups={"g"}) as fake:
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=0.5)
+        async with AdminClient(config, connect) as admin:
+            for connection in admin._calls.cluster._connections.values():
+                await connection.aclose()
+            stopped[0] = True
+            results = await admin.alter_consumer_group_offsets({"g": {TopicPartition("t", 0): OffsetAndMetadata(7)}})
+            await asyncio.sleep(0.1)
+            assert fake.requests(OFFSET_COMMIT) == []
+            assert isinstance(results["g"].error, DeadlineExceededError)

@@ -1,0 +1,77 @@
+"""Whatever fails while a connection is opened is one of the package's errors, and quotes no secret."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError
+from airflow_kafka_groups.protocol.codec import encode_body
+from airflow_kafka_groups.transport.open_errors import unexpected
+from tests.fakes import answers
+
+SASL_HANDSHAKE, API_VERSIONS = 17, 18
+
+
+@asynccontextmanager
+async def broker_that_answers_a_login_with(mechanism: bytes, answer: bytes) -> AsyncIterator[str]:
+    """Run a server that speaks Kafka until it comes to the login."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while size := await reader.read(4):
+            request = await reader.readexactly(int.from_bytes(size, "big"))
+            api = int.from_bytes(request[:2], "big")
+            if api == API_VERSIONS:
+                body = encode_body(answers.api_versions({3: (0, 12), 17: (0, 1), 18: (0, 0), 36: (0, 1)}))
+            elif api == SASL_HANDSHAKE:
+                body = b"\0\0" + b"\0\0\0\1" + len(mechanism).to_bytes(2, "big") + mechanism
+            else:
+                body = b"\0\0" + b"\xff\xff" + len(answer).to_bytes(4, "big") + answer + bytes(8)
+            writer.write((4 + len(body)).to_bytes(4, "big") + request[4:8] + body)
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield "{}:{}".format(*server.sockets[0].getsockname())
+
+
+def config(bootstrap: str, mechanism: str, **more: object) -> ClientConfig:
+    settings = {"bootstrap.servers": bootstrap, "security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism}
+    return ClientConfig.from_librdkafka({**settings, **more}, connect_timeout=5)
+
+
+async def test_an_answer_to_a_login_that_makes_no_sense() -> None:
+    async with broker_that_answers_a_login_with(b"SCRAM-SHA-256", b"hello") as bootstrap:
+        scram = config(bootstrap, "SCRAM-SHA-256", **{"sasl.username": "ann", "sasl.password": "s3cret"})
+        with pytest.raises(NoBrokerAvailableError, match="could not be opened: ValueError") as failed:
+            async with AdminClient(scram):
+                raise AssertionError
+    assert "s3cret" not in str(failed.value)
+
+
+async def test_a_source_of_tokens_that_fails_is_named_without_its_text() -> None:
+    def no_token(_config: str) -> tuple[str, float]:
+        raise LookupError("no role may use s3cret")
+
+    async with broker_that_answers_a_login_with(b"OAUTHBEARER", b"") as bootstrap:
+        with pytest.raises(NoBrokerAvailableError, match="could not be opened: LookupError") as failed:
+            async with AdminClient(config(bootstrap, "OAUTHBEARER", oauth_cb=no_token)):
+                raise AssertionError
+    assert "s3cret" not in str(failed.value)
+
+
+async def test_kerberos_without_its_package_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.transport.aiokafka_settings.find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match="pip install gssapi"):
+        async with AdminClient(config("127.0.0.1:1", "GSSAPI")):
+            raise AssertionError
+
+
+def test_what_kerberos_says_is_shown() -> None:
+    refused = type("GSSError", (Exception,), {"__module__": "gssapi.raw.misc"})
+    assert unexpected(refused("No Kerberos credentials")) == (
+        "the connection could not be opened: No Kerberos credentials (GSSError)"
+    )
