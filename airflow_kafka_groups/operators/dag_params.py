@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Param, conf
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, site_defaults
@@ -61,15 +61,17 @@ def dry_run_argument() -> str:
 def approval_arguments() -> dict[str, str]:
     """Return the templates of ``dry_run``, ``approval_rule`` and ``approve_above``, for both approval and deletion.
 
-    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run.
+    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run; where
+    Airflow lets no run change parameters (``[core] dag_run_conf_overrides_params``), it can ask, but not waive.
     Otherwise the parsed default applies, and if that is false, more than ``approve_above`` groups still require
     approval.
     """
     default = "always" if dag_params("require_approval")["require_approval"].value else "above_cap"
     own = "(dag_run.conf or {}).get('require_approval')"
+    waived = f"{own} is sameas false" if conf.getboolean("core", "dag_run_conf_overrides_params") else "false"
     return {
         "dry_run": dry_run_argument(),
-        "approval_rule": f"{{{{ 'never' if {own} is sameas false else 'always' if {own} else '{default}' }}}}",
+        "approval_rule": f"{{{{ 'never' if {waived} else 'always' if {own} else '{default}' }}}}",
         "approve_above": "{{ params.approve_above }}",
     }
 
