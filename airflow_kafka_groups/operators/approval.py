@@ -11,6 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
@@ -64,6 +65,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         "approve_above",
     )
     operator_extra_links = (CleanupReportLink(),)
+    mended_by_retry = (PlanError,)  # a wrong number: the next try asks again
 
     counted: ClassVar[str] = "groups"
     """What a plan is about, in the form."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
@@ -33,13 +33,15 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     """
 
     ui_color = "#d4e6f0"
+    mended_by_retry: ClassVar[tuple[type[Exception], ...]] = ()
+    """Failures that a retry of this task can mend, although other tasks do not retry them."""
 
     kafka_groups_conn_id = Argument(read_text)
 
     @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        set_retry_policy(self)
+        set_retry_policy(self, self.mended_by_retry)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
