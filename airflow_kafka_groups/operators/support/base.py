@@ -15,6 +15,7 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
+from airflow_kafka_groups.maintenance.shown import storable
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -108,4 +109,4 @@ class DryRunOperator(StoredOperator):
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:
     """Return the first failures with their reasons, ordered by group."""
-    return {group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]}
+    return storable({group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]})

@@ -16,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_text_or_nothing,
 )
+from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -118,5 +119,5 @@ class PlanningOperator(StoredOperator):
             "snapshot_id": plan.snapshot_id,
             "expires_at": plan.expires_at.isoformat(),
             "counts": dict(plan.counts),
-            "warnings": list(plan.warnings),
+            "warnings": storable(list(plan.warnings)),
         }
