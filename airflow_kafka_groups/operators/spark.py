@@ -93,7 +93,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     The file is written for this run and removed afterwards, also when the task is killed; its path is the job's
     ``--kafka-properties``. No secret of the connection is on the command line, in the environment or in Spark's
-    configuration. The properties in ``spark["conf"]`` are in a second file of that kind, not on the command line, and so
+    configuration. The properties in ``spark["conf"]`` are in a second file of that kind, not on the command line, as
     are the variables in ``spark["env_vars"]`` that a driver on YARN or Kubernetes gets.
 
     :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
