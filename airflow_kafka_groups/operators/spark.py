@@ -135,6 +135,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     ) -> None:
         super().__init__(**kwargs)
         self._submitted: Any = None
+        self._killed = False
 
     def execute(self, context: Context) -> None:
         """Write the file, submit the job, wait, and delete the file."""
@@ -164,6 +165,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                     arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
                 given += ["--kafka-properties", path.name if shipped else str(path)]
             self._submitted = submit_hook(arguments, given)
+            if self._killed:
+                raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
             self._submitted.submit(application)
 
     def _properties(self, path: Path) -> Path | None:
@@ -178,7 +181,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
             return None
 
     def on_kill(self) -> None:
-        """Stop the job."""
+        """Stop the job, or do not begin it."""
+        self._killed = True
         if self._submitted is not None:
             self._submitted.on_kill()
 

@@ -12,7 +12,7 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 
 SECRET = "s3cr3t-of-the-job"
@@ -160,3 +160,16 @@ def test_a_task_s_page_shows_no_secret_of_spark() -> None:
     assert "s3cr3t" not in shown
     assert "org.apache.Provider" in shown
     assert "/home/ann" in shown
+
+
+def test_a_task_that_is_killed_before_it_submits_starts_no_job(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow kills the worker's process soon after: nobody would follow the job, nor remove its files."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    spark = {"spark_binary": str(submitted.program)}
+    task = KafkaSparkSubmitOperator(task_id="t", application="/my/job.jar", kafka="off", spark=spark)
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "_properties", lambda self, path: self.on_kill())
+    with pytest.raises(KafkaGroupsError, match="the task was killed before the job was submitted"):
+        task.execute({})
+    assert not (submitted.program.parent / "words").exists()
