@@ -248,3 +248,21 @@ def test_a_literal_that_a_task_is_mapped_over_may_be_a_template(*, by_keywords: 
     context["first"] = "a"
     tasks.render_template_fields(context)
     assert context["task"].group_ids == ["a", "b"]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("field", ["storage_path", "policy_file"])
+@pytest.mark.parametrize("templated", [True, False])
+def test_a_secret_in_a_url_reaches_no_page_of_the_task(field: str, *, templated: bool) -> None:
+    """Airflow shows and stores arguments as they were rendered, before the task begins."""
+    url = "s3://AKIA:h1dden@bucket/x"
+    with DAG("d", schedule=None, params={"place": url}):
+        arguments = {"storage_path": "/data", field: "{{ params.place }}" if templated else url}
+        if not templated:
+            with pytest.raises(ConfigurationError, match=rf"{field} \(got 's3://…'\)"):
+                PlanCleanupOperator(task_id="plan", **arguments)
+            return
+        task = PlanCleanupOperator(task_id="plan", **arguments)
+    with pytest.raises(ConfigurationError, match=rf"{field} \(got 's3://…'\)") as caught:
+        task.render_template_fields({"params": {"place": url}})
+    assert "h1dden" not in str(caught.value)
