@@ -129,3 +129,15 @@ def test_a_run_deletes_only_if_parameter_and_configuration_say_so(
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"dry_run": site_dry}))
     asked = conf.get("dry_run", site_dry)
     assert rendered("dry_run", conf) == str(asked if overrides else asked or site_dry)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dry_run", "false"), ("dry_run", None), ("approve_above", "100"), ("exclude", "a"), ("storage_path", "")],
+)
+def test_a_default_that_the_form_refuses_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+    """Airflow says that a DAG has parameters without valid defaults, and not which."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({name: value}))
+    with pytest.raises(ConfigurationError, match=rf"KAFKA_GROUPS_DEFAULTS\.{name}.*: is not (a|of type) ") as caught:
+        dag_params()
+    assert len(str(caught.value)) < 300
