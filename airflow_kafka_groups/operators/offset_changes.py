@@ -48,7 +48,7 @@ class _OffsetChangeOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 
         dry_run = self.dry_run
-        layout = self.layout()
+        layout = self.site_layout()
         settings = self.hook.settings
         self.require_writable()
         recorded = self.hook.run(
@@ -192,7 +192,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
-        layout = self.layout()
+        layout = self.site_layout()
         return self.change(
             "restore",
             lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite),

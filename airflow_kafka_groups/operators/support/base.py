@@ -73,6 +73,16 @@ class StoredOperator(KafkaGroupsOperator):
 
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
 
+    def site_layout(self) -> Layout:
+        """Return the same paths. Raises ``ConfigurationError`` for another storage than the site's, too.
+
+        What changes groups believes the files, which somebody else may write in another storage.
+        """
+        from airflow_kafka_groups.hooks.floors import site_floors
+
+        site_floors(self.hook.settings, self.storage_path)
+        return self.layout()
+
     @property
     def cluster_name(self) -> str:
         """The name of the cluster in messages and metrics: its folder, or the connection's id."""
