@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _SHOWN = 60
+_AIRFLOWS_OWN = frozenset({"openlineage"})
+"""Keys that Airflow's ``TriggerDagRunOperator`` adds."""
 
 
 class UnknownConfError(ConfigurationError, AirflowFailException):
@@ -30,6 +32,8 @@ def refuse_unknown_conf(context: Context) -> None:
     conf: Mapping[str, Any] = context["dag_run"].conf or {}
     params = context.get("params", conf)
     for name, value in conf.items():
+        if name in _AIRFLOWS_OWN:
+            continue
         if name not in known:
             near = get_close_matches(name[:_SHOWN], known, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."

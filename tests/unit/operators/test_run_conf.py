@@ -48,3 +48,10 @@ def test_a_configuration_that_airflow_ignores_fails_for_good() -> None:
         refuse_unknown_conf(context({"exclude": ["team-keep-*"]}, overrides=False))
     assert isinstance(found.value, AirflowFailException)
     assert "team-keep" not in str(found.value)
+
+
+def test_what_airflow_itself_puts_there_passes() -> None:
+    """``TriggerDagRunOperator`` names the triggering task for OpenLineage, unless it is told not to."""
+    parent = {"parentRunId": "0", "parentJobName": "dag.task"}
+    refuse_unknown_conf(context({"openlineage": parent, "dry_run": False}))
+    refuse_unknown_conf(context({"openlineage": parent}, overrides=False))
