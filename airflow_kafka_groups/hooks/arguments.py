@@ -210,10 +210,10 @@ def read_type_names(field: str, value: Any) -> list[GroupType]:
 
 
 def read_milliseconds(field: str, value: Any) -> int:
-    """Read a point in time, ISO 8601 with a zone or milliseconds since 1970, as milliseconds."""
-    if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
+    """Read a point in time, ISO 8601 or a ``datetime``, with a zone, or milliseconds since 1970, as milliseconds."""
+    if isinstance(value, datetime) or (isinstance(value, str) and not value.strip().lstrip("-").isdecimal()):
         try:
-            moment = datetime.fromisoformat(value.strip())
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
         except ValueError:
             moment = None
         if moment is None or moment.tzinfo is None:
