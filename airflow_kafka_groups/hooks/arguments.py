@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -166,10 +167,36 @@ def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
 
 def read_storage_path(field: str, value: Any) -> str:
     """Read an absolute path or a URL. Relative paths are refused: tasks run in different working folders."""
-    text = read_text(field, value)
+    text = read_place(field, value)
     if "://" not in text and not text.startswith("/"):
         raise ConfigurationError(field, value, "must be an absolute path or a URL such as file:///data or s3://bucket")
     return text
+
+
+def read_place(field: str, value: Any) -> str:
+    """Read a path or a URL without a password.
+
+    With one, it would be in rendered templates, XComs and logs: an argument is checked before Airflow stores it.
+    """
+    text = read_text(field, value)
+    parts = urlsplit(text)
+    if parts.scheme and parts.scheme != "file":
+        # A secret key may have slashes: then the part before the first one is no host with a port either.
+        user, at, host = parts.netloc.rpartition("@")
+        port = host.partition(":")[2]
+        if ":" in user or (not at and "@" in parts.path and port and not port.isdecimal()):
+            raise ConfigurationError(
+                field,
+                f"{parts.scheme}://…",
+                "a password or secret key in a URL would be in XCom and in logs: create an Airflow connection with it, "
+                f"and write the connection's id, such as {parts.scheme}://my_connection@bucket/folder",
+            )
+    return text
+
+
+def read_place_or_nothing(field: str, value: Any) -> str:
+    """Read a path or a URL without a password, or an empty string: there is nothing to open."""
+    return value if value == "" else read_place(field, value)
 
 
 def read_state_names(field: str, value: Any) -> list[GroupState]:
@@ -183,10 +210,10 @@ def read_type_names(field: str, value: Any) -> list[GroupType]:
 
 
 def read_milliseconds(field: str, value: Any) -> int:
-    """Read a point in time, ISO 8601 with a zone or milliseconds since 1970, as milliseconds."""
-    if isinstance(value, str) and not value.strip().lstrip("-").isdecimal():
+    """Read a point in time, ISO 8601 or a ``datetime``, with a zone, or milliseconds since 1970, as milliseconds."""
+    if isinstance(value, datetime) or (isinstance(value, str) and not value.strip().lstrip("-").isdecimal()):
         try:
-            moment = datetime.fromisoformat(value.strip())
+            moment = value if isinstance(value, datetime) else datetime.fromisoformat(value.strip())
         except ValueError:
             moment = None
         if moment is None or moment.tzinfo is None:

@@ -62,7 +62,7 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
 
     # The section has what is misspelled; the options are read one by one, as strings, from wherever Airflow has them.
     named = {name: conf.get(SECTION, name, fallback=None) for name in _READERS}
-    options = {**_environment(), **(conf.getsection(SECTION) or {}), **named}
+    options = {**_environment(named), **(conf.getsection(SECTION) or {}), **named}
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
     floors = read_floors(f"[{SECTION}]", set_here)
     floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
@@ -103,8 +103,19 @@ def site_defaults() -> dict[str, Any]:
     return defaults
 
 
-def _environment() -> dict[str, str]:
-    """Return the section's options in the environment: Airflow 3.2 does not list those that it does not know."""
+def _environment(known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the section's options in the environment: Airflow 3.2 does not list those that it does not know.
+
+    :param known: what Airflow reads for each option.
+
+    Raises ``ConfigurationError`` for a command, or a name in a secrets backend, that Airflow does not look up.
+    """
     prefix = f"AIRFLOW__{SECTION.upper()}__"
     found = {name.removeprefix(prefix).lower(): value for name, value in os.environ.items() if name.startswith(prefix)}
+    for name in found:
+        plain = name.removesuffix("_cmd").removesuffix("_secret")
+        if plain != name and known.get(plain) is None:
+            raise ConfigurationError(
+                f"[{SECTION}] {name}", None, f"Airflow looks up neither commands nor secrets here: set {plain} itself"
+            )
     return {name.removesuffix("_cmd").removesuffix("_secret"): value for name, value in found.items()}

@@ -18,6 +18,7 @@ from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.time_limit import within_time_limit
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.membership.brief import join_and_leave
 
@@ -87,9 +88,12 @@ def run_with(client: GuardedAdminClient, function: Callable[[GuardedAdminClient]
     """
     found: list[T] = []  # not the task's result: asyncio.run formats all of that, a second for 60,000 groups
 
-    async def main() -> None:
-        async with client as admin:
-            found.append(await function(admin))
+    with within_time_limit() as begin:
 
-    asyncio.run(main())
+        async def main() -> None:
+            begin()
+            async with client as admin:
+                found.append(await function(admin))
+
+        asyncio.run(main())
     return found[0]

@@ -25,19 +25,19 @@ FINAL: dict[type[Exception], str] = {
 """Failures that would repeat, or must not be retried without a check, with the reason."""
 
 
-def set_retry_policy(task: Any) -> None:
+def set_retry_policy(task: Any, mended: tuple[type[Exception], ...] = ()) -> None:
     """Stop a task's retries at failures in ``FINAL``, unless it has its own retry policy.
 
     :param task: an operator or sensor. Without effect on Airflow before 3.3, which has no retry policies.
+    :param mended: failures that a retry of this task can mend, whatever ``FINAL`` says. Default: none.
     """
     if getattr(task, "retry_policy", False) is None:
-        task.retry_policy = _policy()
+        task.retry_policy = _policy(mended)
 
 
 @cache
-def _policy() -> Any:
+def _policy(mended: tuple[type[Exception], ...]) -> Any:
     from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-    return ExceptionRetryPolicy(
-        [RetryRule(exception=error, action=RetryAction.FAIL, reason=reason) for error, reason in FINAL.items()]
-    )
+    final = [RetryRule(exception=error, action=RetryAction.FAIL, reason=reason) for error, reason in FINAL.items()]
+    return ExceptionRetryPolicy([*(RetryRule(exception=error, action=RetryAction.DEFAULT) for error in mended), *final])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_text
+from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -23,19 +23,9 @@ def open_path(field: str, value: Any) -> StoragePath:
     ``ConfigurationError`` for a relative path, because tasks run in different working folders, and for a URL with a
     password, which would be in XCom and in logs.
     """
-    text = read_text(field, value)
+    text = read_place(field, value)
     parts = urlsplit(text)
     if parts.scheme and parts.scheme != "file":
-        # A secret key may have slashes: then the part before the first one is no host with a port either.
-        user, at, host = parts.netloc.rpartition("@")
-        port = host.partition(":")[2]
-        if ":" in user or (not at and "@" in parts.path and port and not port.isdecimal()):
-            raise ConfigurationError(
-                field,
-                f"{parts.scheme}://…",
-                "a password or secret key in a URL would be in XCom and in logs: create an Airflow connection with it, "
-                f"and write the connection's id, such as {parts.scheme}://my_connection@bucket/folder",
-            )
         return _open_object_store(field, text)
     path = Path(unquote(parts.path) if parts.scheme else text)
     if not path.is_absolute() or (parts.scheme and parts.netloc):

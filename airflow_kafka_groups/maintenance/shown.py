@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
 MOST = 200
 """The maximum number of characters of an id or a reason; the files have them in full."""
 
@@ -14,6 +18,19 @@ def shortened(value: str, most: int = MOST) -> str:
 def printable(value: str) -> str:
     """Escape line ends and all else that shows nothing: a terminal, a log or a mail would obey it."""
     return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+
+
+def storable(value: T) -> T:
+    """Escape the zero bytes of JSON: PostgreSQL, where Airflow stores XComs and events, refuses a string with one."""
+    made: Any = value
+    if isinstance(value, str):
+        made = value.replace("\0", r"\x00")
+    elif isinstance(value, dict):
+        made = {storable(name): storable(item) for name, item in value.items()}
+    elif isinstance(value, list):
+        made = [storable(item) for item in value]
+    found: T = made
+    return found
 
 
 def one_line(value: str) -> str:

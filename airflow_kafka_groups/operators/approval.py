@@ -11,6 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
@@ -64,6 +65,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         "approve_above",
     )
     operator_extra_links = (CleanupReportLink(),)
+    mended_by_retry = (PlanError,)  # a wrong number: the next try asks again
 
     counted: ClassVar[str] = "groups"
     """What a plan is about, in the form."""
@@ -151,13 +153,16 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         write: so the answer is sealed here. Raises ``PlanError`` for an approval that is not clear, such as a wrong
         number of groups: the next try asks again.
         """
-        from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer
+        from airflow_kafka_groups.maintenance.deletion.approval.sealed import refused, seal_answer
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)
         layout, plan, _ = self._plan_to_approve()
         values, person = dict(event["params_input"] or {}), event["responded_by_user"]
         approved = list(event["chosen_options"]) == [APPROVE]
+        form = dict(self.params)
+        if approved and (unknown := sorted(values.keys() - form.keys())):  # Airflow's API takes any
+            raise refused(plan, f"{unknown[0]!r} is no field of the form: give {' and '.join(form)}")
         answer = {
             "responded_at": event["responded_at"].isoformat(),
             "responded_by_user": None if person is None else dict(person),
@@ -172,7 +177,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             confirmed=values.get(CONFIRM),
             excluded=self.exceptions(plan, values.get(EXCLUDE)),
         )
-        super().execute_complete(context, event)
+        # Airflow's operator refuses an answer that leaves a field out. By default, it is empty.
+        known = {name: values.get(name, default) for name, default in form.items()} if values else {}
+        super().execute_complete(context, {**event, "params_input": known})
         return {
             "required": True,
             "approved": approved,

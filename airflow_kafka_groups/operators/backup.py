@@ -88,7 +88,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
-        layout = self.layout()
+        layout = self.site_layout()
         plan = load_plan(layout, plan_id)
         return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
 
@@ -97,7 +97,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
         ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
-        layout = self.layout()
+        layout = self.site_layout()
         return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=self.log_progress)
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:

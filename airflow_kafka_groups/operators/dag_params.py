@@ -11,10 +11,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import Param
+from airflow.sdk import Param, conf
+from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, site_defaults
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
@@ -29,7 +31,7 @@ FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
 def dag_params(*names: str) -> dict[str, Param]:
     """Return the form's parameters with these names; by default those of the clean-up.
 
-    Raises ``ConfigurationError`` if ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names.
+    Raises ``ConfigurationError`` if ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names and valid values.
     """
     defaults = _defaults()
     connection = str(defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION))
@@ -39,6 +41,8 @@ def dag_params(*names: str) -> dict[str, Param]:
         schema = dict(_KNOWN[name])
         default = schema.pop("default")
         params[name] = Param(defaults.get(name, default), **schema)
+        if name in defaults:
+            _check_default(name, params[name])
     return params
 
 
@@ -61,15 +65,17 @@ def dry_run_argument() -> str:
 def approval_arguments() -> dict[str, str]:
     """Return the templates of ``dry_run``, ``approval_rule`` and ``approve_above``, for both approval and deletion.
 
-    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run.
+    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run; where
+    Airflow lets no run change parameters (``[core] dag_run_conf_overrides_params``), it can ask, but not waive.
     Otherwise the parsed default applies, and if that is false, more than ``approve_above`` groups still require
     approval.
     """
     default = "always" if dag_params("require_approval")["require_approval"].value else "above_cap"
     own = "(dag_run.conf or {}).get('require_approval')"
+    waived = f"{own} is sameas false" if conf.getboolean("core", "dag_run_conf_overrides_params") else "false"
     return {
         "dry_run": dry_run_argument(),
-        "approval_rule": f"{{{{ 'never' if {own} is sameas false else 'always' if {own} else '{default}' }}}}",
+        "approval_rule": f"{{{{ 'never' if {waived} else 'always' if {own} else '{default}' }}}}",
         "approve_above": "{{ params.approve_above }}",
     }
 
@@ -149,6 +155,14 @@ def spark_settings() -> dict[str, Any]:
     elif own.exists():
         arguments |= {"spark_binary": str(own), "env_vars": {"PYSPARK_PYTHON": sys.executable}}
     return arguments
+
+
+def _check_default(name: str, param: Param) -> None:
+    try:
+        param.resolve()
+    except ParamValidationError as exc:
+        why = str(exc).removeprefix("Invalid input for param ").partition("\n")[0]
+        raise ConfigurationError(f"{DEFAULTS}.{name}", None, f"is not a value of the form: {why}") from None
 
 
 def _defaults() -> dict[str, Any]:

@@ -51,7 +51,7 @@ class RestoreDrillOperator(StoredOperator):
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix = self.plan_id, self.max_groups, self.scratch_prefix
-        layout = self.layout()
+        layout = self.site_layout()
         self.hook.settings.require_writable()
         report = self.hook.run(
             lambda admin: rehearse_restore(

@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
-from airflow_kafka_groups.hooks.arguments import read_storage_path, read_text
+from airflow_kafka_groups.hooks.arguments import read_place, read_storage_path
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
 
     ui_color = "#d4e6f0"
 
-    policy_file = Argument(read_text)
+    policy_file = Argument(read_place)
 
     @sets_arguments
     def __init__(self, *, policy_file: str, **kwargs: Any) -> None:

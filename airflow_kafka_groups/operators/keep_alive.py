@@ -86,7 +86,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome
         from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 
-        request, layout, settings, dry_run = self.request(), self.layout(), self.hook.settings, self.dry_run
+        request, layout, settings, dry_run = self.request(), self.site_layout(), self.hook.settings, self.dry_run
         self.require_writable()
         report: KeepAliveReport = self.hook.run(
             lambda admin: keep_alive(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -110,4 +110,4 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             }
             raise GroupsFailedError(errors, len(found))
         first = {group_id: lagging[group_id] for group_id in list(lagging)[:FIRST_GROUPS]}
-        return {**counts, "lagging_groups": first, "unknown_groups": first_failures(unknown)}
+        return {**counts, "lagging_groups": storable(first), "unknown_groups": first_failures(unknown)}

@@ -66,7 +66,7 @@ class NotifyOwnersOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
         from airflow_kafka_groups.maintenance.plan.notify import notify_owners
 
-        layout = self.layout()
+        layout = self.site_layout()
         plan = load_plan(layout, self.plan_id)
         if plan.digest != self.plan_digest:
             raise PlanError(f"plan {self.plan_id} is not the one that was asked for (its digest differs)")

@@ -24,6 +24,7 @@ from airflow_kafka_groups.operators.support.base import DryRunOperator, first_fa
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
+    from datetime import datetime
 
     from airflow.sdk import Context
 
@@ -48,7 +49,7 @@ class _OffsetChangeOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 
         dry_run = self.dry_run
-        layout = self.layout()
+        layout = self.site_layout()
         settings = self.hook.settings
         self.require_writable()
         recorded = self.hook.run(
@@ -91,8 +92,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: only these topics. Default: all topics with a commit (templated).
     :param to: ``"earliest"`` or ``"latest"`` (templated).
-    :param timestamp: the first record at or after this time: ISO 8601 with a zone, or milliseconds since 1970
-        (templated).
+    :param timestamp: the first record at or after this time: ISO 8601 or a ``datetime``, with a zone, or milliseconds
+        since 1970 (templated).
     :param shift_by: the number of records to move forward, or back if negative (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
@@ -113,7 +114,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         group_ids: Sequence[str] | str,
         topics: Sequence[str] | str | None = None,
         to: str | None = None,
-        timestamp: str | int | None = None,
+        timestamp: str | int | datetime | None = None,
         shift_by: int | str | None = None,
         **kwargs: Any,
     ) -> None:
@@ -192,7 +193,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
-        layout = self.layout()
+        layout = self.site_layout()
         return self.change(
             "restore",
             lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite),

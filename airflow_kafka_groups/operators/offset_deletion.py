@@ -48,7 +48,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
-        layout = self.layout()
+        layout = self.site_layout()
         settings = self.hook.settings
         self.require_writable()
         protected: dict[str, KafkaGroupsError] = {

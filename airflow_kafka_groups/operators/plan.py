@@ -8,7 +8,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class PlanCleanupOperator(PlanningOperator):
         return {
             **summary,
             "evidence": evidence,
-            "first_groups": [{name: getattr(group, name) for name in names} for group in first],
+            "first_groups": storable([{name: getattr(group, name) for name in names} for group in first]),
         }
 
     def policy(self, **more: Any) -> PlanPolicy:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer, read_text_or_nothing
+from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_integer, read_place_or_nothing
 
 if TYPE_CHECKING:
     from datetime import timedelta
@@ -35,7 +35,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
 
     ui_color = "#d4e6f0"
 
-    policy_file = Argument(optional(read_text_or_nothing))
+    policy_file = Argument(optional(read_place_or_nothing))
     min_idle_seconds = Argument(read_duration)
     min_observations = Argument(partial(read_integer, minimum=2))
     max_gap_seconds = Argument(read_duration)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
@@ -65,7 +65,8 @@ class PlanTopicPruningOperator(PlanningOperator):
         return {
             **summary,
             "first_topics": [
-                {**{name: getattr(item, name) for name in names}, "partitions": len(item.partitions)} for item in first
+                {**{name: storable(getattr(item, name)) for name in names}, "partitions": len(item.partitions)}
+                for item in first
             ],
         }
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
+from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -66,5 +67,5 @@ def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any
         "outcomes": dict(outcomes),
         "verified_gone": len(verified_gone(used)),
         "runs": len(records),
-        "warnings": [*plan.warnings, *(warning for record in used for warning in record["warnings"])],
+        "warnings": storable([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
     }

@@ -1,13 +1,14 @@
 """A check of a run's configuration for keys that are no parameter of its DAG, such as a misspelt ``exclude``.
 
-Airflow ignores such a key, and the run then uses the parameter's default. Pass the check as ``pre_execute``, in
-``default_args`` for all tasks of a DAG.
+Airflow ignores such a key, and the run then uses the parameter's default. It ignores all of them where ``[core]
+dag_run_conf_overrides_params`` is off. Pass the check as ``pre_execute``, in ``default_args`` for all tasks of a DAG.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.exceptions import AirflowFailException
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 _SHOWN = 60
+_AIRFLOWS_OWN = frozenset({"openlineage"})
+"""Keys that Airflow's ``TriggerDagRunOperator`` adds."""
 
 
 class UnknownConfError(ConfigurationError, AirflowFailException):
@@ -24,9 +27,13 @@ class UnknownConfError(ConfigurationError, AirflowFailException):
 
 
 def refuse_unknown_conf(context: Context) -> None:
-    """Raise ``UnknownConfError`` if the run's configuration has a key that is no parameter of the DAG."""
+    """Raise ``UnknownConfError`` if the run's configuration has a key that is no parameter of the DAG, or no effect."""
     known = sorted(context["dag"].params)
-    for name in context["dag_run"].conf or {}:
+    conf: Mapping[str, Any] = context["dag_run"].conf or {}
+    params = context.get("params", conf)
+    for name, value in conf.items():
+        if name in _AIRFLOWS_OWN:
+            continue
         if name not in known:
             near = get_close_matches(name[:_SHOWN], known, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."
@@ -34,4 +41,11 @@ def refuse_unknown_conf(context: Context) -> None:
                 f"run configuration, key {name[:_SHOWN]!r}",
                 None,
                 f"is not a parameter of the DAG; {remedy} This task did nothing",
+            )
+        if params.get(name) != value:
+            raise UnknownConfError(
+                f"run configuration, key {name[:_SHOWN]!r}",
+                None,
+                "is ignored by this Airflow ([core] dag_run_conf_overrides_params is off): leave it out, or change the "
+                "DAG's default. This task did nothing",
             )

@@ -13,7 +13,6 @@ from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
     read_anything,
-    read_mapping,
     read_switch,
     read_text,
     read_text_or_nothing,
@@ -21,11 +20,12 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
-from airflow_kafka_groups.operators.support.spark_conf import hide_conf
+from airflow_kafka_groups.operators.support.spark_conf import hide_conf, read_spark_arguments
 from airflow_kafka_groups.operators.support.spark_connection import (
     PROGRESS,
     connection_extra,
     deploy_mode,
+    driver_env,
     submit_hook,
 )
 from airflow_kafka_groups.transport.private_folder import private_folder
@@ -93,7 +93,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     The file is written for this run and removed afterwards, also when the task is killed; its path is the job's
     ``--kafka-properties``. No secret of the connection is on the command line, in the environment or in Spark's
-    configuration. The properties in ``spark["conf"]`` are in a second file of that kind, not on the command line.
+    configuration. The properties in ``spark["conf"]`` are in a second file of that kind, not on the command line, as
+    are the variables in ``spark["env_vars"]`` that a driver on YARN or Kubernetes gets.
 
     :param application: a job of this package, e.g. ``process_group_backlog``, or the path of your own job that accepts
         ``--kafka-properties`` (templated).
@@ -117,7 +118,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     application = Argument(read_text)
     application_args = Argument(read_anything)
-    spark = Argument(optional(read_mapping))
+    spark = Argument(optional(read_spark_arguments))
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)
 
@@ -134,6 +135,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     ) -> None:
         super().__init__(**kwargs)
         self._submitted: Any = None
+        self._killed = False
 
     def execute(self, context: Context) -> None:
         """Write the file, submit the job, wait, and delete the file."""
@@ -154,6 +156,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                 folder,
                 spark_binary=arguments.get("spark_binary") or connection_extra(arguments).get("spark-binary"),
                 env_vars=arguments.get("env_vars"),
+                driver_env=driver_env(arguments),
             )
             path = self._properties(folder / "kafka.properties")
             if path is not None:
@@ -162,6 +165,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                     arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
                 given += ["--kafka-properties", path.name if shipped else str(path)]
             self._submitted = submit_hook(arguments, given)
+            if self._killed:
+                raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
             self._submitted.submit(application)
 
     def _properties(self, path: Path) -> Path | None:
@@ -176,7 +181,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
             return None
 
     def on_kill(self) -> None:
-        """Stop the job."""
+        """Stop the job, or do not begin it."""
+        self._killed = True
         if self._submitted is not None:
             self._submitted.on_kill()
 

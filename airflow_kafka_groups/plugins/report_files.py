@@ -7,8 +7,10 @@ XComs can be written by more people than may read the API server's files. Theref
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
@@ -21,6 +23,8 @@ from airflow_kafka_groups.maintenance.storage import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+log = logging.getLogger(__name__)
 
 MAX_BYTES = 20_000_000
 MAX_REPORTS = 200
@@ -125,7 +129,10 @@ def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
 
 
 def _text(value: object) -> str | None:
-    """Return the string of an XCom: workers store it as it is, Airflow's API as JSON."""
+    """Return the string of an XCom: workers store it as it is, or in a site's XCom backend, Airflow's API as JSON."""
+    if not isinstance(value, str):
+        return None
+    value = _in_backend(value)
     if not isinstance(value, str):
         return None
     if value.startswith('"'):
@@ -134,3 +141,21 @@ def _text(value: object) -> str | None:
         except ValueError:
             return None
     return value if isinstance(value, str) else None
+
+
+def _in_backend(value: str) -> object:
+    """Return what the database's string stands for: a backend may have stored there where the XCom is.
+
+    Only strings: others could name a class for Airflow to build.
+    """
+    from airflow.sdk.bases.xcom import BaseXCom
+    from airflow.sdk.execution_time.xcom import resolve_xcom_backend
+
+    backend = resolve_xcom_backend()  # type: ignore[no-untyped-call]  # Airflow's own
+    if backend is BaseXCom:
+        return value
+    try:
+        return backend.deserialize_value(SimpleNamespace(value=value))
+    except Exception:  # a backend is anybody's code
+        log.warning("A report's XCom cannot be read", exc_info=True)
+        return None

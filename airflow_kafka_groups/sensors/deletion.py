@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_text
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_place
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
@@ -30,7 +30,7 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     operator_extra_links = (CleanupReportLink(),)
 
     group_ids = Argument(optional(read_group_ids))
-    audit_path = Argument(optional(read_text))
+    audit_path = Argument(optional(read_place))
 
     @sets_arguments
     def __init__(

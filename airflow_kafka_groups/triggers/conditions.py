@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.lag import GroupLag
+from airflow_kafka_groups.maintenance.shown import one_line, printable, shortened
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.triggers.log_offsets import read_log_positions
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin.results import GroupResults
 
 V = TypeVar("V")
+_REASON = 500
+"""The most characters of a reason: it may end with a remedy."""
 Targets = Mapping[str, Mapping[TopicPartition, int]]
 
 
@@ -39,7 +42,8 @@ class PollResult:
     def __str__(self) -> str:
         """Return one line with the counts and the first three reasons."""
         done = self.total - len(self.waiting)
-        first = "; ".join(f"{group_id}: {reason}" for group_id, reason in list(self.waiting.items())[:3])
+        waiting = list(self.waiting.items())[:3]
+        first = "; ".join(f"{one_line(group_id)}: {printable(shortened(why, _REASON))}" for group_id, why in waiting)
         more = f"; and {len(self.waiting) - 3} more" if len(self.waiting) > 3 else ""
         return f"{done} of {self.total} ready" + (f", waiting for {first}{more}" if first else "")
 

@@ -19,6 +19,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
+from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 
 if TYPE_CHECKING:
@@ -143,5 +144,5 @@ class ConditionTrigger(BaseTrigger):
 
 
 def _event(status: EventStatus, message: str) -> TriggerEvent:
-    payload = {"version": EVENT_VERSION, "status": status.value, "message": message}
+    payload = {"version": EVENT_VERSION, "status": status.value, "message": storable(message)}
     return TriggerEvent(payload)  # type: ignore[no-untyped-call]  # Airflow's own

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
+from airflow_kafka_groups.maintenance.shown import storable
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
@@ -33,13 +34,15 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     """
 
     ui_color = "#d4e6f0"
+    mended_by_retry: ClassVar[tuple[type[Exception], ...]] = ()
+    """Failures that a retry of this task can mend, although other tasks do not retry them."""
 
     kafka_groups_conn_id = Argument(read_text)
 
     @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        set_retry_policy(self)
+        set_retry_policy(self, self.mended_by_retry)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:
@@ -69,6 +72,16 @@ class StoredOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.hooks.storage import open_layout
 
         return open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
+
+    def site_layout(self) -> Layout:
+        """Return the same paths. Raises ``ConfigurationError`` for another storage than the site's, too.
+
+        What changes groups believes the files, which somebody else may write in another storage.
+        """
+        from airflow_kafka_groups.hooks.floors import site_floors
+
+        site_floors(self.hook.settings, self.storage_path)
+        return self.layout()
 
     @property
     def cluster_name(self) -> str:
@@ -106,4 +119,4 @@ class DryRunOperator(StoredOperator):
 
 def first_failures(failed: dict[str, Any]) -> dict[str, str]:
     """Return the first failures with their reasons, ordered by group."""
-    return {group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]}
+    return storable({group_id: str(failed[group_id]) for group_id in sorted(failed)[:FIRST_FAILURES]})

@@ -13,9 +13,10 @@ from airflow_kafka_groups.hooks.arguments import (
     read_integer,
     read_number,
     read_patterns,
+    read_place_or_nothing,
     read_text,
-    read_text_or_nothing,
 )
+from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class PlanningOperator(StoredOperator):
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)
     protected = Argument(optional(read_patterns))
-    policy_file = Argument(optional(read_text_or_nothing))
+    policy_file = Argument(optional(read_place_or_nothing))
     min_idle_seconds = Argument(read_duration)
     min_observations = Argument(partial(read_integer, minimum=2))
     max_groups = Argument(partial(read_integer, minimum=1))
@@ -118,5 +119,5 @@ class PlanningOperator(StoredOperator):
             "snapshot_id": plan.snapshot_id,
             "expires_at": plan.expires_at.isoformat(),
             "counts": dict(plan.counts),
-            "warnings": list(plan.warnings),
+            "warnings": storable(list(plan.warnings)),
         }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_mapping
 from airflow_kafka_groups.hooks.java_properties import render_properties, write_secret_file
 
 READ_BY_AIRFLOW = frozenset(
@@ -25,12 +26,33 @@ READ_BY_AIRFLOW = frozenset(
 )
 """Properties by which Airflow's hook decides, so it has to see them. None is secret."""
 
-_SECRET = re.compile(r"secret|passw|passphrase|token|jaas|credential|access.?key|api.?key|private.?key", re.I)
+_SECRET = re.compile(
+    r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\.",
+    re.I,
+)
+_NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
+"""Names of what belongs to a secret, and is none."""
+
 _FIND_HOME = '. "$0"; printf %s "$SPARK_HOME"'
 _REMEDY = (
     "cannot be kept off the command line, since spark-defaults.conf was not found: set SPARK_CONF_DIR or SPARK_HOME "
     "for the worker, or name a properties_file"
 )
+
+
+def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
+    """Read the arguments of Spark's hook, and have Airflow mask the secrets in them: it knows other names only.
+
+    The task's page in Airflow's UI shows them.
+    """
+    arguments = read_mapping(field, value)
+    for given in (arguments.get("conf"), arguments.get("env_vars")):
+        for name, secret in given.items() if isinstance(given, Mapping) else ():
+            if isinstance(secret, str) and _SECRET.search(name) and not _NOT_ITSELF.search(name):
+                from airflow.sdk.log import mask_secret
+
+                mask_secret(secret)
+    return arguments
 
 
 def hide_conf(
@@ -40,17 +62,21 @@ def hide_conf(
     *,
     spark_binary: str | None = None,
     env_vars: Mapping[str, Any] | None = None,
+    driver_env: str | None = None,
 ) -> tuple[dict[str, Any], str | None]:
     """Write properties to a file in a private folder; return those that Airflow has to see, and the file.
 
     :param properties_file: the task's own ``--properties-file``, which Spark reads instead of its defaults.
     :param spark_binary: spark-submit. Default: the one on the path.
     :param env_vars: what the task adds to its environment.
+    :param driver_env: what precedes the names of these variables as properties, where the driver gets them so.
 
     Where Spark's defaults are not found, properties stay on the command line. Raises ``ConfigurationError`` if one of
     them is secret by its name, or if the task's file cannot be read.
     """
     given = {name: str(value) for name, value in (conf or {}).items()}
+    if driver_env is not None:
+        given = {f"{driver_env}{name}": str(value) for name, value in (env_vars or {}).items()} | given
     seen = {name: value for name, value in given.items() if name in READ_BY_AIRFLOW}
     if seen == given:
         return given, properties_file

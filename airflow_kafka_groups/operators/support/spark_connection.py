@@ -20,6 +20,8 @@ PROGRESS = {
 """Properties by which Spark writes a bar of the running stages to the log, every ten seconds while they proceed."""
 
 _YARN = ("HADOOP_CONF_DIR", "YARN_CONF_DIR")
+_DRIVER_ENV = {"yarn": "spark.yarn.appMasterEnv.", "k8s": "spark.kubernetes.driverEnv."}
+_TRACKED_BY_ITS_OPERATOR = ("track_driver_via_k8s_api", "yarn_track_via_rm_api")
 _logger = logging.getLogger(__name__)
 
 
@@ -31,8 +33,12 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
 
     :param application_args: the job's own arguments.
 
-    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, or this machine needs Java and has none.
+    Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, if this machine needs Java and has none,
+    and for a way to follow the job that only Airflow's operator has.
     """
+    for name in _TRACKED_BY_ITS_OPERATOR:
+        if arguments.get(name):
+            raise ConfigurationError(f"spark, {name}", True, "leave it out: spark-submit itself waits for the job here")
     try:
         from airflow.providers.apache.spark.hooks import spark_submit
     except ImportError as exc:
@@ -48,7 +54,12 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         )
         _require_java({**os.environ, **(arguments.get("env_vars") or {})})
         hook = _on_this_machine(hook)
-    return hook(**arguments, application_args=application_args)
+    if driver_env(arguments) is None:
+        return hook(**arguments, application_args=application_args)
+    made = hook(**{**arguments, "env_vars": None}, application_args=application_args)
+    if driver_env(arguments) == _DRIVER_ENV["yarn"]:
+        made._env = arguments.get("env_vars")  # spark-submit itself reads some, such as HADOOP_CONF_DIR
+    return made
 
 
 def _require_java(environment: Mapping[str, str]) -> None:
@@ -63,6 +74,19 @@ def _require_java(environment: Mapping[str, str]) -> None:
 def deploy_mode(arguments: Mapping[str, Any]) -> str:
     """Return the deploy mode of the arguments or of the Spark connection."""
     return str(arguments.get("deploy_mode") or connection_extra(arguments).get("deploy-mode") or "client")
+
+
+def driver_env(arguments: Mapping[str, Any]) -> str | None:
+    """Return the beginning of the properties by which a driver elsewhere gets its environment; ``None`` for one here.
+
+    Airflow's hook writes these properties on the command line.
+    """
+    connection = _connection(arguments)
+    if connection is None:
+        master = "yarn" if any(os.environ.get(name) for name in _YARN) else LOCAL
+    else:
+        master = f"{connection.conn_type}://{connection.host or ''}"
+    return next((prefix for name, prefix in _DRIVER_ENV.items() if name in master), None)
 
 
 def connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -87,7 +111,16 @@ def _connection(arguments: Mapping[str, Any]) -> Any:
 
 def _with_progress(hook: Any) -> Any:
     class ProgressHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
-        """Airflow's hook without the blank lines by which Spark overwrites its bar on a terminal."""
+        """Airflow's hook, which waits for the job, and without the blank lines by which Spark overwrites its bar."""
+
+        def submit(self, application: str = "", **kwargs: Any) -> Any:
+            """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""
+            driver = super().submit(application, **kwargs)
+            if getattr(self, "_should_track_driver_status", False):
+                self._start_driver_status_tracking()  # returns at once if it has been waited for
+                if self._driver_status != "FINISHED":
+                    raise RuntimeError(f"Spark's driver {self._driver_id} ended as {self._driver_status}")
+            return driver
 
         def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
             super()._process_spark_submit_log(line for line in itr if line.strip())

@@ -336,3 +336,22 @@ def test_airflow_finds_the_plugin_and_has_nothing_to_say_against_it(server: Any)
     plugins, errors = plugins_manager._get_plugins()
     assert "kafka_groups_report" in [plugin.name for plugin in plugins]
     assert not [source for source in errors if "kafka_groups" in source]
+
+
+def test_a_report_that_is_named_in_an_object_store_is_shown(
+    server: Any, report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where XComs are in an object store, Airflow's database has the path of the XCom and not that of the report."""
+    from airflow.providers.common.io.xcom import backend
+
+    for function in (backend._get_base_path, backend._get_compression, backend._get_threshold):
+        function.cache_clear()
+        monkeypatch.setattr(backend, function.__name__, function.__wrapped__)
+    monkeypatch.setenv("AIRFLOW__CORE__XCOM_BACKEND", f"{backend.__name__}.XComObjectStorageBackend")
+    monkeypatch.setenv("AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_PATH", f"file://{tmp_path}/xcoms")
+    monkeypatch.setenv("AIRFLOW__COMMON_IO__XCOM_OBJECTSTORAGE_THRESHOLD", "0")
+    stored = backend.XComObjectStorageBackend.serialize_value(str(report), dag_id=DAG, run_id="r", task_id="t0")
+    assert str(report) not in str(stored)
+    name_in_xcom([stored, {"__classname__": "builtins.object", "__version__": 1}])
+    answer = get(server)
+    assert (answer.status_code, answer.text) == (200, PAGE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.maintenance.shown import MOST, one_line, printable, shortened
+from airflow_kafka_groups.maintenance.shown import MOST, one_line, printable, shortened, storable
 
 
 def test_a_long_string_is_cut_and_says_how_long_it_is() -> None:
@@ -24,3 +24,10 @@ def test_what_shows_nothing_is_escaped(value: str, shown: str) -> None:
 
 def test_a_line_is_short_and_has_no_line_end() -> None:
     assert one_line("a\n" * 1_000) == "a\\n" * 100 + "… (2,000 characters)"
+
+
+def test_json_is_stored_without_zero_bytes() -> None:
+    assert storable({"a\0": ["\0b", {"c": "\0"}, 1, None], "\x1b": True}) == {
+        "a\\x00": ["\\x00b", {"c": "\\x00"}, 1, None],
+        "\x1b": True,
+    }

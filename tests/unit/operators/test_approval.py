@@ -296,3 +296,37 @@ def test_rules_that_are_unclear_delete_nothing(
 def test_a_dry_run_and_a_rule_that_lets_it_pass_ask_nobody(tmp_path: Path, planned: dict[str, Any]) -> None:
     for arguments in ({"dry_run": "True"}, {"approval_rule": "above_cap"}, {"approval_rule": "never"}):
         assert ask(tmp_path, planned, **arguments).execute({}) == {"required": False}
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"confirm_groups": "2"}, None),
+        ({"confirm_groups": "2", "exclude_groups": None}, None),
+        ({"confirm_groups": "2", "exclude_groups": [], "exclude": ["a"]}, "'exclude' is no field of the form"),
+        ({"confirm_groups": "2", "exclude_group": ["a"]}, "'exclude_group' is no field of the form"),
+    ],
+)
+def test_an_answer_by_rest_need_not_name_every_field_and_may_name_no_other(
+    admin: FakeAdmin,
+    tmp_path: Path,
+    planned: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    why: str | None,
+) -> None:
+    """Airflow's API takes any fields, and its operator refuses what differs from the form after the answer is known."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    answer = {"chosen_options": ["Approve"], "params_input": given, "responded_at": at, "responded_by_user": ANN}
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    operator = ask(tmp_path, planned)
+    operator.execute(context())
+    if why is None:
+        assert operator.execute_complete(context(), answer)["approved"] is True
+        assert delete(tmp_path, planned)["counts"]["deleted"] == 2
+        return
+    with pytest.raises(PlanError, match=why):
+        operator.execute_complete(context(), answer)
+    with pytest.raises(PlanError, match="was not answered"):
+        delete(tmp_path, planned)
+    assert admin.deleted == []

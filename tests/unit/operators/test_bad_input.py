@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from datetime import datetime
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
 
@@ -248,3 +248,36 @@ def test_a_literal_that_a_task_is_mapped_over_may_be_a_template(*, by_keywords: 
     context["first"] = "a"
     tasks.render_template_fields(context)
     assert context["task"].group_ids == ["a", "b"]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("field", ["storage_path", "policy_file"])
+@pytest.mark.parametrize("templated", [True, False])
+def test_a_secret_in_a_url_reaches_no_page_of_the_task(field: str, *, templated: bool) -> None:
+    """Airflow shows and stores arguments as they were rendered, before the task begins."""
+    url = "s3://AKIA:h1dden@bucket/x"
+    with DAG("d", schedule=None, params={"place": url}):
+        arguments = {"storage_path": "/data", field: "{{ params.place }}" if templated else url}
+        if not templated:
+            with pytest.raises(ConfigurationError, match=rf"{field} \(got 's3://…'\)"):
+                PlanCleanupOperator(task_id="plan", **arguments)
+            return
+        task = PlanCleanupOperator(task_id="plan", **arguments)
+    with pytest.raises(ConfigurationError, match=rf"{field} \(got 's3://…'\)") as caught:
+        task.render_template_fields({"params": {"place": url}})
+    assert "h1dden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("zone", [UTC, None])
+def test_the_time_of_a_run_is_a_timestamp(native: bool, zone: Any) -> None:
+    """A DAG that renders native objects passes the time itself; one without a zone could be any hour."""
+    with DAG("d", schedule=None, render_template_as_native_obj=native):
+        task = ResetGroupOffsetsOperator(task_id="t", timestamp="{{ at }}", **RESET)
+    at = datetime(2026, 1, 31, 12, tzinfo=zone)
+    if zone is None:
+        with pytest.raises(ConfigurationError, match=r"timestamp .*with its zone"):
+            task.render_template_fields({"at": at})  # type: ignore[typeddict-unknown-key]
+    else:
+        task.render_template_fields({"at": at})  # type: ignore[typeddict-unknown-key]
+        assert task.timestamp == 1_769_860_800_000

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration
-from airflow_kafka_groups.operators.dag_params import dag_params, spark_arguments
+from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, spark_arguments
 from tests.unit.cli.test_connection import cluster
 
 
@@ -78,3 +85,59 @@ def test_the_form_refuses_what_is_no_duration(name: str, value: object) -> None:
         param.resolve(value)
     assert param.schema["type"][0] == "string", "the widget of Airflow's form"
     assert all(param.resolve(example) for example in param.schema["examples"])
+
+
+def rendered(argument: str, conf: dict[str, Any]) -> str:
+    """Return what Airflow renders an argument of a clean-up to, in a run with this configuration."""
+    with DAG("clean_up", schedule=None, params=dag_params()) as dag:
+        task = EmptyOperator(task_id="t")
+    params = process_params(dag, task, conf, suppress_exception=False)
+    template = dag.get_template_env().from_string(approval_arguments()[argument])
+    return template.render(params=params, dag_run=SimpleNamespace(conf=conf))
+
+
+@pytest.mark.parametrize(
+    ("site_asks", "conf", "rule"),
+    [
+        (True, {}, "always"),
+        (True, {"require_approval": False}, "never"),
+        (True, {"require_approval": True}, "always"),
+        (False, {}, "above_cap"),
+        (False, {"require_approval": False}, "never"),
+        (False, {"require_approval": True}, "always"),
+    ],
+)
+@pytest.mark.parametrize("overrides", [True, False])
+def test_a_run_waives_the_approval_only_where_its_configuration_counts(
+    monkeypatch: pytest.MonkeyPatch, *, site_asks: bool, conf: dict[str, Any], rule: str, overrides: bool
+) -> None:
+    """Airflow's ``[core] dag_run_conf_overrides_params = False``: nobody who triggers a run changes a parameter."""
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", str(overrides))
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"require_approval": site_asks}))
+    by_site = "always" if site_asks else "above_cap"
+    may_only_ask = conf.get("require_approval") is True
+    assert rendered("approval_rule", conf) == (rule if overrides or may_only_ask else by_site)
+
+
+@pytest.mark.parametrize("overrides", [True, False])
+@pytest.mark.parametrize("site_dry", [True, False])
+@pytest.mark.parametrize("conf", [{}, {"dry_run": True}, {"dry_run": False}])
+def test_a_run_deletes_only_if_parameter_and_configuration_say_so(
+    monkeypatch: pytest.MonkeyPatch, *, site_dry: bool, conf: dict[str, Any], overrides: bool
+) -> None:
+    monkeypatch.setenv("AIRFLOW__CORE__DAG_RUN_CONF_OVERRIDES_PARAMS", str(overrides))
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"dry_run": site_dry}))
+    asked = conf.get("dry_run", site_dry)
+    assert rendered("dry_run", conf) == str(asked if overrides else asked or site_dry)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("dry_run", "false"), ("dry_run", None), ("approve_above", "100"), ("exclude", "a"), ("storage_path", "")],
+)
+def test_a_default_that_the_form_refuses_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+    """Airflow says that a DAG has parameters without valid defaults, and not which."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({name: value}))
+    with pytest.raises(ConfigurationError, match=rf"KAFKA_GROUPS_DEFAULTS\.{name}.*: is not (a|of type) ") as caught:
+        dag_params()
+    assert len(str(caught.value)) < 300

@@ -10,7 +10,18 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
+)
+from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 pytestmark = pytest.mark.safety
@@ -124,3 +135,39 @@ def test_another_storage_does_not_evade_a_floor(
     with pytest.raises(ConfigurationError, match="/the/sites/own"):
         scene.apply(tmp_path, backed_up)
     assert admin.deleted == []
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (RestoreGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "overwrite": True}),
+        (ResetGroupOffsetsOperator, {"group_ids": ["a"], "to": "earliest"}),
+        (AlterGroupOffsetsOperator, {"offsets": {"a": {"t": {"0": 1}}}}),
+        (BackupGroupOffsetsOperator, {"group_ids": ["a"]}),
+        (BackupGroupOffsetsOperator, {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64}),
+        (KeepOffsetsAliveOperator, {"group_ids": ["a"]}),
+        (DeleteGroupOffsetsOperator, {"group_ids": ["a"], "topics": ["t"]}),
+        (RestoreDrillOperator, {"plan_id": "20261122T081500Z-1a2b3c4d"}),
+        (
+            NotifyOwnersOperator,
+            {"plan_id": "20261122T081500Z-1a2b3c4d", "plan_digest": "0" * 64, "notifiers": ()},
+        ),
+    ],
+)
+@pytest.mark.parametrize("where", ["configuration", "connection"])
+def test_another_storage_is_refused_by_every_task_that_changes_something(
+    admin: FakeAdmin,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    operator: Any,
+    arguments: dict[str, Any],
+    where: str,
+) -> None:
+    """Who may trigger a run may write to a storage of theirs: a forged backup in it would be restored."""
+    admin.groups = {"a": FakeGroup()}
+    (configure if where == "configuration" else connect)(monkeypatch, storage_path="/the/site's")
+    task = operator(task_id="t", storage_path=str(tmp_path), cluster=scene.CLUSTER, **arguments)
+    with pytest.raises(ConfigurationError, match=r"storage_path .*the site keeps plans, backups"):
+        task.execute({})
+    assert list(tmp_path.iterdir()) == []
+    assert admin.calls == []

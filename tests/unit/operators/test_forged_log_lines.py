@@ -12,6 +12,8 @@ from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import DescribeGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.triggers.conditions import PollResult
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
@@ -50,3 +52,15 @@ def test_in_the_log_of_a_look(admin: FakeAdmin, tmp_path: Path, capsys: pytest.C
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
     BackupGroupOffsetsOperator(task_id="b", group_ids=[NAME, "b"], **stored).execute({})
     check_log(capsys, "Lag of ", "Not described: ", "No coordinator for ", "Not backed up: ")
+
+
+def test_in_the_log_of_a_sensor(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its groups may be those that a deletion recorded, and its triggers pass the line on in an event."""
+    admin.groups = {NAME: FakeGroup()}
+    sensor = DeleteGroupsSensor(task_id="s", group_ids=[NAME])
+    assert not sensor.poke({})
+    check_log(capsys, "waiting for ")
+    result = str(PollResult(reached=False, waiting={NAME: NAME}, total=1))
+    assert result.count(SHOWN) == 2
+    assert result.isprintable()
+    assert len(result) < 900

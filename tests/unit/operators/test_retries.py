@@ -18,8 +18,11 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PlanError,
     RequestTimeoutError,
+    StorageError,
 )
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
@@ -66,3 +69,13 @@ def test_a_tasks_own_policy_stands() -> None:
         assert FindCoordinatorsOperator(task_id="t", group_ids=["g"], retry_policy=own).retry_policy is own
         by_default = FindCoordinatorsOperator(task_id="t", group_ids=["g"], default_args={"retry_policy": own})
         assert by_default.retry_policy is own
+
+
+@pytest.mark.parametrize("operator", [ApproveCleanupOperator, ApprovePruningOperator])
+def test_an_unclear_answer_is_asked_for_again(operator: Any) -> None:
+    """A mistyped number does not end the run of a day."""
+    task = operator(task_id="t", storage_path="/s", plan_id="p", plan_digest="d", retries=2)
+    if HAS_POLICIES:
+        assert decision(task, PlanError("2 groups are planned, and '3' were confirmed")) == "default"
+        assert decision(task, ConfigurationError("plan_digest", "d", "is no digest")) == "fail"
+        assert decision(task, StorageError("the answer could not be written")) == "fail"

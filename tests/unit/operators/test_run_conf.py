@@ -12,9 +12,10 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 
-def context(conf: dict[str, Any] | None) -> Any:
+def context(conf: dict[str, Any] | None, *, overrides: bool = True) -> Any:
     params = {"exclude": [], "dry_run": True, "min_idle_seconds": 604_800}
-    return {"dag": SimpleNamespace(params=params), "dag_run": SimpleNamespace(conf=conf)}
+    of_run = {**params, **(conf or {})} if overrides else params
+    return {"dag": SimpleNamespace(params=params), "dag_run": SimpleNamespace(conf=conf), "params": of_run}
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"dry_run": False}, {"exclude": ["a"], "min_idle_seconds": 1}])
@@ -35,3 +36,22 @@ def test_a_key_that_is_like_none_names_them_all_and_is_cut() -> None:
     with pytest.raises(ConfigurationError, match="dry_run, exclude, min_idle_seconds") as found:
         refuse_unknown_conf(context({"z" * 5_000: 1}))
     assert len(str(found.value)) < 300
+
+
+@pytest.mark.safety
+def test_a_configuration_that_airflow_ignores_fails_for_good() -> None:
+    """With ``[core] dag_run_conf_overrides_params = False``, a run would delete what its configuration excludes."""
+    refuse_unknown_conf(context({"dry_run": True}, overrides=False))
+    with pytest.raises(
+        ConfigurationError, match=r"key 'exclude'.*dag_run_conf_overrides_params.*This task did nothing"
+    ) as found:
+        refuse_unknown_conf(context({"exclude": ["team-keep-*"]}, overrides=False))
+    assert isinstance(found.value, AirflowFailException)
+    assert "team-keep" not in str(found.value)
+
+
+def test_what_airflow_itself_puts_there_passes() -> None:
+    """``TriggerDagRunOperator`` names the triggering task for OpenLineage, unless it is told not to."""
+    parent = {"parentRunId": "0", "parentJobName": "dag.task"}
+    refuse_unknown_conf(context({"openlineage": parent, "dry_run": False}))
+    refuse_unknown_conf(context({"openlineage": parent}, overrides=False))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from airflow.sdk import Variable
+from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -80,3 +82,16 @@ def test_a_pace_that_makes_no_sense_is_refused(name: str) -> None:
     how: Any = {name: -1}
     with pytest.raises(ConfigurationError, match=name):
         DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], **how)
+
+
+def test_a_task_whose_time_is_over_remembers_what_it_had_begun(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    """Its ``execution_timeout`` ends it while brokers are silent: nobody knows what they did, so it is not repeated."""
+    admin.delete_hangs = True
+    with pytest.raises(AirflowTaskTimeout), timeout(1.5):  # type: ignore[no-untyped-call]  # Airflow's own
+        apply(tmp_path, backed_up)
+    assert admin.closed == 1
+    admin.delete_hangs = False
+    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 0
+    assert admin.deleted == []

@@ -1,0 +1,84 @@
+"""A task's ``execution_timeout`` ends its call to the cluster, whatever the event loop is doing at that moment."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowTaskTimeout
+from airflow.sdk.execution_time.timeout import timeout
+
+from airflow_kafka_groups.hooks.guard import run_with
+
+LIMIT = 0.1
+
+
+def compute(seconds: float) -> None:
+    """Keep the processor busy, as decoding an answer does."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+
+
+@asynccontextmanager
+async def client() -> Any:
+    """Stand for the client, of which nothing is needed."""
+    yield None
+
+
+def run_too_long(busy: str, done: list[str]) -> None:
+    """Make a call that lasts far longer than its task may, and is busy with this when the time is over."""
+
+    async def in_a_task() -> None:
+        compute(3 * LIMIT)
+
+    async def call(_: Any) -> str:
+        loop = asyncio.get_running_loop()
+        if busy == "a callback":
+            loop.call_soon(compute, 3 * LIMIT)
+        elif busy == "another task":
+            done.append(loop.create_task(in_a_task()).get_name())
+        elif busy == "the call itself":
+            compute(3 * LIMIT)
+        try:
+            await asyncio.sleep(8 * LIMIT)
+        finally:
+            done.append("cleaned up")
+        done.append("went on")
+        return "result"
+
+    with timeout(LIMIT) as limit:  # type: ignore[no-untyped-call]  # as Airflow does around execute()
+        try:
+            run_with(client(), call)  # type: ignore[arg-type]
+        finally:
+            assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout, "Airflow's timer is left as it was"
+
+
+@pytest.mark.parametrize("busy", ["a callback", "another task", "the call itself", "nothing"])
+def test_the_time_limit_of_a_task_ends_its_call(busy: str) -> None:
+    done: list[str] = []
+    with pytest.raises(AirflowTaskTimeout):
+        run_too_long(busy, done)
+    assert "went on" not in done
+
+
+def test_a_call_in_time_returns_its_result_and_leaves_the_timer_alone() -> None:
+    async def call(_: Any) -> str:
+        return "result"
+
+    with timeout(60) as limit:  # type: ignore[no-untyped-call]
+        assert run_with(client(), call) == "result"  # type: ignore[arg-type]
+        assert signal.getsignal(signal.SIGALRM) == limit.handle_timeout
+
+
+def test_outside_of_the_main_thread_there_is_no_limit() -> None:
+    async def call(_: Any) -> str:
+        return "result"
+
+    with timeout(60), ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
+        assert pool.submit(run_with, client(), call).result() == "result"  # type: ignore[arg-type]

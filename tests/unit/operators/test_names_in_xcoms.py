@@ -1,0 +1,72 @@
+"""Kafka allows a zero byte in a group's name, PostgreSQL none in an XCom: the task would fail when its work is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.triggers.conditions import PollResult
+from airflow_kafka_groups.triggers.poll import EventStatus, _event
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.operators import scene
+
+NAME, OTHER = "\0first", "\0other"
+
+
+def check(result: Any, *, named: bool = True) -> None:
+    text = json.dumps(result)
+    assert "u0000" not in text, text
+    assert not named or "x00" in text, "it is named all the same"
+
+
+def test_a_clean_up_of_such_groups(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {name: FakeGroup() for name in (NAME, OTHER, "b")}
+    scene.judge(tmp_path, scene.take_snapshot(tmp_path), stale=[NAME, OTHER])
+    planned = scene.plan(tmp_path, max_share=1.0)
+    check(planned)
+    scene.back_up(tmp_path, planned)
+    admin.groups[NAME].members = 1
+    done = scene.apply(tmp_path, planned)
+    assert admin.deleted == [OTHER]
+    check(done)
+    assert DeleteGroupsSensor(task_id="s", audit_path=done["audit_path"]).poke({})
+
+
+@pytest.mark.parametrize(
+    ("operator", "arguments"),
+    [
+        (FindCoordinatorsOperator, {}),
+        (ListGroupLagOperator, {"max_lag": 0}),
+        (ListGroupOffsetsOperator, {}),
+        (BackupGroupOffsetsOperator, {}),
+        (ResetGroupOffsetsOperator, {"to": "earliest", "dry_run": True}),
+        (KeepOffsetsAliveOperator, {"observe_seconds": 0, "dry_run": True, "offsets_retention_minutes": 10}),
+    ],
+)
+@pytest.mark.parametrize("fails", [True, False])
+def test_what_a_task_returns(
+    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any], *, fails: bool
+) -> None:
+    admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
+    if fails:
+        admin.errors[NAME] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    stored = {} if operator in (FindCoordinatorsOperator, ListGroupLagOperator) else {"storage_path": str(tmp_path)}
+    task = operator(task_id="t", group_ids=[NAME, "b"], **stored, **arguments)
+    check(task.execute({}), named=False)
+
+
+def test_the_event_of_a_trigger() -> None:
+    """Airflow stores it with the task: a triggerer that cannot do that dies, with all other triggers."""
+    result = PollResult(reached=False, waiting={NAME: f"{OTHER} is still there"}, total=2)
+    check(_event(EventStatus.TIMEOUT, str(result)).payload)

@@ -1,0 +1,175 @@
+"""A Spark job on a cluster: its secrets stay off the command line, and its task lasts as long as the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
+from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
+
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+
+SECRET = "s3cr3t-of-the-job"
+ENV = {"AWS_SECRET_ACCESS_KEY": SECRET, "HADOOP_USER_NAME": "ann"}
+
+
+class Submitted:
+    """A program in spark-submit's place, which writes what it was given and what it read."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.program = folder / "spark-submit"
+        self.answer("")
+
+    def answer(self, text: str) -> None:
+        self.program.write_text(
+            f'#!/bin/sh\nprintf "%s\\n" "$@" > {self._folder}/words\nenv > {self._folder}/env\n'
+            'while [ $# -gt 0 ]; do [ "$1" = --properties-file ] && '
+            f'cat "$2" > {self._folder}/properties; shift; done\n'
+            f"echo {text!r}\n"
+        )
+        self.program.chmod(self.program.stat().st_mode | stat.S_IXUSR)
+
+    def words(self) -> str:
+        return (self._folder / "words").read_text()
+
+    def properties(self) -> str:
+        return (self._folder / "properties").read_text()
+
+    def environment(self) -> str:
+        return (self._folder / "env").read_text()
+
+
+@pytest.fixture
+def submitted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submitted:
+    (tmp_path / "conf").mkdir()
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    return Submitted(tmp_path)
+
+
+def run(submitted: Submitted, monkeypatch: pytest.MonkeyPatch, master: str, **spark: Any) -> None:
+    connection = {"conn_type": "spark", "host": master}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(connection))
+    task = KafkaSparkSubmitOperator(
+        task_id="t", application="/my/job.jar", kafka="off", spark={"spark_binary": str(submitted.program), **spark}
+    )
+    task.execute({})
+
+
+@pytest.mark.parametrize(
+    ("master", "name"), [("yarn", "spark.yarn.appMasterEnv"), ("k8s://https://k:6443", "spark.kubernetes.driverEnv")]
+)
+def test_variables_of_a_driver_elsewhere_are_not_on_the_command_line(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, master: str, name: str
+) -> None:
+    """Airflow's hook passes them as ``--conf``, which every user of the machine can read."""
+    monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.kube_client", object(), raising=False)
+    submitted.answer("Exit code: 0")
+    run(submitted, monkeypatch, master, env_vars=ENV)
+    assert SECRET not in submitted.words()
+    assert f"{name}.AWS_SECRET_ACCESS_KEY={SECRET}\n{name}.HADOOP_USER_NAME=ann\n" in submitted.properties()
+    assert ("HADOOP_USER_NAME=ann" in submitted.environment()) is (master == "yarn"), "as with Airflow's own operator"
+
+
+def test_variables_of_a_driver_here_are_in_its_environment_only(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(submitted, monkeypatch, "local[1]", env_vars=ENV)
+    assert SECRET not in submitted.words() + submitted.properties()
+    assert f"AWS_SECRET_ACCESS_KEY={SECRET}" in submitted.environment()
+
+
+def test_without_a_file_for_them_secret_variables_are_refused(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigurationError, match="AWS_SECRET_ACCESS_KEY: cannot be kept off the command line"):
+        run(submitted, monkeypatch, "yarn", env_vars=ENV)
+    assert not (submitted.program.parent / "words").exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net",
+        "spark.hadoop.fs.azure.sas.files.lake.blob.core.windows.net",
+        "spark.hadoop.fs.azure.sas.fixed.key",
+        "spark.hadoop.fs.s3a.secret.key",
+        "spark.hadoop.fs.s3a.encryption.key",
+    ],
+)
+def test_a_secret_of_a_storage_is_known_by_its_name(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    for variable in ("SPARK_CONF_DIR", "SPARK_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    with pytest.raises(ConfigurationError, match="cannot be kept off the command line") as caught:
+        run(submitted, monkeypatch, "local[1]", conf={name: SECRET})
+    assert SECRET not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", ["FINISHED", "FAILED"])
+def test_a_job_of_a_standalone_cluster_is_waited_for(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, status: str
+) -> None:
+    """Airflow's hook returns when the driver is submitted; the waiting is in Airflow's operator, which is not ours."""
+    polled: list[str] = []
+
+    def track(self: Any) -> None:
+        polled.append(self._driver_id)
+        self._driver_status = status
+
+    monkeypatch.setattr(SparkSubmitHook, "_start_driver_status_tracking", track)
+    submitted.answer("Driver successfully submitted as driver-20261123000000-0001")
+    if status == "FINISHED":
+        run(submitted, monkeypatch, "spark://m:7077", deploy_mode="cluster")
+    else:
+        with pytest.raises(Exception, match="driver-20261123000000-0001 ended as FAILED"):
+            run(submitted, monkeypatch, "spark://m:7077", deploy_mode="cluster")
+    assert polled == ["driver-20261123000000-0001"]
+
+
+@pytest.mark.parametrize("name", ["yarn_track_via_rm_api", "track_driver_via_k8s_api"])
+def test_a_tracking_that_only_airflows_operator_has_is_refused(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """With it, the hook returns at once, and the task would be a success before the job has begun."""
+    with pytest.raises(ConfigurationError, match=f"spark, {name} .*spark-submit itself waits"):
+        run(submitted, monkeypatch, "yarn", **{name: True})
+    assert os.listdir(submitted.program.parent).count("words") == 0
+
+
+def test_a_task_s_page_shows_no_secret_of_spark() -> None:
+    """Airflow masks values by their names, of which it knows neither Azure's nor JAAS."""
+    conf = {
+        "spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "s3cr3t-of-azure",
+        "spark.kafka.sasl.jaas.config": "s3cr3t-of-jaas",
+        "spark.hadoop.fs.s3a.aws.credentials.provider": "org.apache.Provider",
+    }
+    spark = {"conf": conf, "env_vars": {"AZURE_ACCOUNT_KEY": "s3cr3t-of-env", "HOME": "/home/ann"}}
+    shown = str(_serialize_rendered_fields(KafkaSparkSubmitOperator(task_id="t", application="a.py", spark=spark)))
+    assert "s3cr3t" not in shown
+    assert "org.apache.Provider" in shown
+    assert "/home/ann" in shown
+
+
+def test_a_task_that_is_killed_before_it_submits_starts_no_job(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow kills the worker's process soon after: nobody would follow the job, nor remove its files."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    spark = {"spark_binary": str(submitted.program)}
+    task = KafkaSparkSubmitOperator(task_id="t", application="/my/job.jar", kafka="off", spark=spark)
+    monkeypatch.setattr(KafkaSparkSubmitOperator, "_properties", lambda self, path: self.on_kill())
+    with pytest.raises(KafkaGroupsError, match="the task was killed before the job was submitted"):
+        task.execute({})
+    assert not (submitted.program.parent / "words").exists()
