@@ -145,14 +145,20 @@ class KafkaGroupsHook(BaseHook):
         :param function: takes the client and returns an awaitable: ``hook.run(lambda admin: admin.list_groups())``.
         """
         from airflow_kafka_groups.hooks.guard import run_with
+        from airflow_kafka_groups.hooks.time_limit import within_time_limit
 
         client = self.get_conn()  # in the caller's thread, the only one that can read Airflow's connections
 
         if not _in_running_loop():
             return run_with(client, function)
         context = contextvars.copy_context()
-        with ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
-            return pool.submit(context.run, lambda: run_with(client, function)).result()
+        with within_time_limit() as begin, ThreadPoolExecutor(1, thread_name_prefix="kafka-groups") as pool:
+
+            def begun(admin: GuardedAdminClient) -> Awaitable[T]:
+                begin()
+                return function(admin)
+
+            return pool.submit(context.run, lambda: run_with(client, begun)).result()
 
     def lease(self, *, owner: str, wait_seconds: float) -> AbstractAsyncContextManager[LeaseGuard]:
         """Build the lease of this cluster for ``async with``: the right to delete, held by one run at a time.

@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.hooks.guard import run_with
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
 LIMIT = 0.1
 
@@ -82,3 +83,19 @@ def test_outside_of_the_main_thread_there_is_no_limit() -> None:
 
     with timeout(60), ThreadPoolExecutor(1) as pool:  # type: ignore[no-untyped-call]
         assert pool.submit(run_with, client(), call).result() == "result"  # type: ignore[arg-type]
+
+
+async def test_the_time_limit_of_an_async_task_ends_the_call_that_another_thread_makes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The hook makes it there, since the task's own event loop runs: without an end, the task waits for the thread."""
+    done: list[str] = []
+
+    async def call(_: Any) -> None:
+        await asyncio.sleep(8 * LIMIT)
+        done.append("went on")
+
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: client())
+    with pytest.raises(AirflowTaskTimeout), timeout(LIMIT):  # type: ignore[no-untyped-call]
+        KafkaGroupsHook("c").run(call)
+    assert done == []
