@@ -135,7 +135,7 @@ class GroupListings(Mapping[GroupId, GroupListing]):
     def _lacking(self) -> str:
         partitions = sum(isinstance(where, TopicPartition) for where in self.errors)
         brokers = f"{len(self.errors) - partitions} brokers missing"
-        return f"{brokers} | {partitions} partitions without a leader" if partitions else brokers
+        return f"{brokers} | {partitions} partitions missing" if partitions else brokers
 
     @property
     def complete(self) -> bool:

@@ -96,10 +96,11 @@ def _examine_listing(groups: GroupListings, report: Report) -> None:
     if groups.complete:
         report.ok("groups", f"{counted(len(groups), 'group')} listed, and the listing is complete.")
         return
-    leaderless = any(isinstance(where, TopicPartition) for where in groups.errors)
+    of_partitions = any(isinstance(where, TopicPartition) for where in groups.errors)
     remedy = (
-        f"Give every partition of {OFFSETS_TOPIC} a leader: start its brokers, and let the topic have three replicas."
-        if leaderless
+        f"Give every partition of {OFFSETS_TOPIC} a leader: start its brokers, and let the topic have three replicas. "
+        "If partitions have moved, repeat this when no broker restarts."
+        if of_partitions
         else _REACH
     )
     text = f"{counted(len(groups), 'group')} listed; there may be more: {IncompleteListingError(groups.errors)}."

@@ -182,7 +182,7 @@ class KafkaGroupsHook(BaseHook):
     ) -> GroupListings:
         """List groups of all brokers.
 
-        Brokers that did not answer and partitions of ``__consumer_offsets`` without a leader are in ``.errors``.
+        ``.errors`` has brokers without answer and partitions of ``__consumer_offsets`` that moved or have no leader.
         """
         return self.run(lambda admin: admin.list_groups(states=states, types=types, group_id_pattern=group_id_pattern))
 
