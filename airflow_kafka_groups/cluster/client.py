@@ -124,7 +124,9 @@ class ClusterClient:
     async def _ask_anyone(self) -> ClusterMetadata:
         # A connection that is being opened may be waiting for this metadata (``_address_of``).
         settled = [broker_id for broker_id in self.metadata.brokers if (broker_id, 0) not in self._opening]
-        for broker_id in random.sample(settled, len(settled)):
+        random.shuffle(settled)
+        # Those that are connected to come first: of the others, each that is down takes the time of a connection.
+        for broker_id in sorted(settled, key=lambda broker_id: self.open_connection(broker_id) is None):
             try:
                 return await self._ask_metadata(await self.connection(broker_id))
             except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better

@@ -61,8 +61,10 @@ class CoordinatorLink:
         Raises the last broker's error when no broker answers.
         """
         brokers = list(self._cluster.metadata.brokers)
+        before = None if self.coordinator is None else self.coordinator.broker_id
         failure: KafkaGroupsError | None = None
-        for broker_id in random.sample(brokers, len(brokers)):
+        # The last coordinator comes last: it may hang, and be the reason for the question.
+        for broker_id in sorted(random.sample(brokers, len(brokers)), key=lambda broker_id: broker_id == before):
             try:
                 return await self._ask(broker_id)
             except FATAL:

@@ -38,11 +38,16 @@ async def describe_cluster(calls: Calls) -> ClusterDescription:
     metadata = await calls.cluster.refresh()
     versions: dict[BrokerId, ApiVersions] = {}
     errors: dict[BrokerId, KafkaGroupsError] = {}
-    for broker_id in metadata.brokers:
+
+    async def ask(broker_id: BrokerId) -> None:
         try:
             versions[broker_id] = (await calls.cluster.connection(broker_id)).versions
         except KafkaGroupsError as error:
             errors[broker_id] = error
+
+    async with asyncio.TaskGroup() as tasks:  # side by side: each that cannot be reached takes the time of a connection
+        for broker_id in metadata.brokers:
+            tasks.create_task(ask(broker_id))
     return ClusterDescription(metadata.cluster_id, tuple(metadata.brokers.values()), versions, errors)
 
 

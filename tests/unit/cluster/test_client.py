@@ -23,6 +23,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.models import Broker
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.transport.base import BrokerConnection
+from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 
 BROKERS = (1, 2, 3)
@@ -312,3 +314,20 @@ async def test_a_connection_that_takes_nothing_new_is_replaced_when_what_is_unde
     assert await client.connection(1) is not first
     assert done == ["opened", "drained", "closed", "opened"]
     await client.aclose()
+
+
+async def test_metadata_is_asked_of_a_broker_that_is_connected_to_while_others_are_down() -> None:
+    async with FakeCluster(versions=dict.fromkeys(range(1, 12), MODERN)) as fake, asyncio.timeout(10):
+        bootstrap = fake.bootstrap.split(",")[0]
+
+        async def connect(host: str, port: int) -> BrokerConnection:
+            if bootstrap.endswith(f":{port}"):
+                return await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+            down.append(port)
+            raise ConnectionFailedError(f"{host}:{port}", "no Kafka broker answered")
+
+        down: list[int] = []
+        async with ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap}), connect) as cluster:
+            for _ in range(3):
+                await cluster.refresh()
+    assert down == []

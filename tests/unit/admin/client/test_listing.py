@@ -1,4 +1,4 @@
-"""Listings that leave groups out: of products that do so, and of brokers whose groups move meanwhile."""
+"""Listings that leave groups out: of products that do so, and of brokers whose groups move; brokers that are down."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.cluster import products
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.exceptions import EmptyGroupsNotListedError, IncompleteListingError
+from airflow_kafka_groups.exceptions import ConnectionFailedError, EmptyGroupsNotListedError, IncompleteListingError
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS
-from tests.fakes.cluster import PARTITIONS, FakeCluster
+from airflow_kafka_groups.transport.base import BrokerConnection
+from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
+from tests.fakes.cluster import MODERN, PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
 
 
@@ -71,3 +75,20 @@ async def test_a_listing_whose_partitions_move_again_and_again_is_not_complete()
         IncompleteListingError, match=r"25 partition\(s\) moved to another broker.*: __consumer_offsets-1, "
     ):
         listing.require_complete()
+
+
+async def test_brokers_that_cannot_be_reached_are_waited_for_side_by_side() -> None:
+    async def connect(host: str, port: int) -> BrokerConnection:
+        if port == port_of_first:
+            return await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)
+        await asyncio.sleep(0.4)
+        raise ConnectionFailedError(f"{host}:{port}", "no Kafka broker answered")
+
+    async with FakeCluster(versions=dict.fromkeys(range(1, 12), MODERN)) as fake:
+        bootstrap = fake.bootstrap.split(",")[0]
+        port_of_first = int(bootstrap.rpartition(":")[2])
+        async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap}), connect) as admin:
+            async with asyncio.timeout(2):
+                described = await admin.describe_cluster()
+    assert len(described.api_versions) == 1
+    assert len(described.errors) == 10
