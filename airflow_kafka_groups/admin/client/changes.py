@@ -86,9 +86,16 @@ async def delete_groups(
 
 
 async def delete_group_offsets(
-    calls: Calls, group_id: str, partitions: Iterable[TopicPartition], send_within: float | None = None
+    calls: Calls,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    send_within: float | None = None,
+    coordinator: BrokerId | None = None,
 ) -> None:
-    """Delete a group's committed offsets of some partitions; raises the group's error."""
+    """Delete a group's committed offsets of some partitions; raises the group's error.
+
+    :param coordinator: the broker that described the group, as in ``delete_groups``.
+    """
     send_by = math.inf if send_within is None else clock.now() + send_within
     (group,) = group_ids_of([group_id], "group_id")
     for error in calls.refusals([group]).values():
@@ -96,7 +103,8 @@ async def delete_group_offsets(
     wanted = partitions_of(partitions)
     if wanted:
         handler = DeleteGroupOffsetsHandler({group: wanted}, send_by)
-        (await calls.ask_coordinators([group], handler))[group].unwrap()
+        only = None if coordinator is None else {group: coordinator}
+        (await calls.ask_coordinators([group], handler, only=only))[group].unwrap()
 
 
 async def alter_group_offsets(

@@ -82,6 +82,19 @@ async def test_a_group_in_slices_is_emptied_by_the_coordinator_that_is_named() -
     assert fake.groups == {"g0"}
 
 
+async def test_only_the_coordinator_that_is_named_is_asked_to_delete_offsets() -> None:
+    """It described the group, with its members' subscriptions; its successor would delete what was committed since."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+        fake.moved = {"g0": 3 - before}
+        with pytest.raises(BrokerError) as refused:
+            await admin.delete_consumer_group_offsets("g0", [TopicPartition("t", 0)], coordinator=before)
+        assert refused.value.name == "NOT_COORDINATOR"
+        assert {sent.broker_id for sent in fake.requests(OFFSET_DELETE)} == {before}
+        assert fake.requests(FIND_COORDINATOR) == []
+        await admin.delete_consumer_group_offsets("g0", [TopicPartition("t", 0)], coordinator=3 - before)
+
+
 async def test_to_delete_nothing_is_to_ask_nothing() -> None:
     async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
         assert dict(await admin.delete_consumer_groups([])) == {}
