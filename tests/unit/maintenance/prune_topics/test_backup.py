@@ -11,12 +11,24 @@ from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
-from tests.unit.maintenance.prune_topics.scene import OLD, cluster, layout_in, old_offsets, planned, prune
+from tests.unit.maintenance.prune_topics.scene import (
+    OLD,
+    SAVED,
+    cluster,
+    layout_in,
+    old_offsets,
+    outcomes,
+    planned,
+    prune,
+)
 from tests.unit.maintenance.scene import LATER
 
 pytestmark = pytest.mark.safety
@@ -90,3 +102,70 @@ async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
     history = Journal(layout.base, CLUSTER_ID).current()
     assert (set(history.deletions()), history.of_group("app")) == ({"app [old]"}, [])
     assert [run.begun["what"] for run in history.runs] == ["prune-topics"]
+
+
+OLDER = TopicPartition("older", 0)
+
+
+async def pruned_beside_one_in_use(admin: FakeAdmin, layout: Layout) -> PrunePlan:
+    """Plan two topics, of which somebody uses one again before they are pruned; then let the group have no members."""
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+
+    def use_again(call: str) -> None:
+        if call == "describe":
+            admin.commit("app", "older", 0, 40)
+
+    admin.before = use_again
+    assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe", "app [older]": "kept:moved"}
+    admin.before = lambda call: None
+    admin.groups["app"].members = 0
+    return of
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+async def test_a_topic_that_was_kept_is_no_matter_to_the_restore_of_the_pruned_ones(
+    tmp_path: Path, overwrite: bool
+) -> None:
+    """The backup has it, too. It was in use, so it must not be set back, nor keep the others from being restored."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await pruned_beside_one_in_use(admin, layout)
+    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert (done.outcome, done.partitions) == (ChangeOutcome.CHANGED, 2)
+    assert old_offsets(admin) == SAVED
+    assert admin.groups["app"].positions[OLDER] == 40, "what was never pruned is not set back"
+    assert "older[0]" in done.skipped
+    # Once more: nothing is left to be done.
+    (again,) = await apply_changes(admin, await propose_restore(admin, layout, of.plan_id), dry_run=False)
+    assert again.outcome is ChangeOutcome.UNCHANGED
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+async def test_a_pruned_topic_that_is_used_since_keeps_its_newer_commits_and_no_other_topic(
+    tmp_path: Path, overwrite: bool
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+    await prune(admin, layout, of)
+    admin.commit("app", "older", 0, 40)
+    admin.groups["app"].members = 0
+    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert done.outcome is ChangeOutcome.CHANGED
+    assert old_offsets(admin) == SAVED
+    assert admin.groups["app"].positions[OLDER] == (3 if overwrite else 40)
+
+
+async def test_a_restore_needs_no_journal(tmp_path: Path) -> None:
+    """Who undoes an accident may have lost it. Then all topics of the backup count as pruned."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await pruned_beside_one_in_use(admin, layout)
+    (entry,) = (tmp_path / "_journal" / CLUSTER_ID).glob("*.json")
+    entry.write_bytes(b"damaged")
+    changes = await propose_restore(admin, layout, of.plan_id)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert (done.outcome, old_offsets(admin)) == (ChangeOutcome.CHANGED, SAVED)
+    (change,) = await propose_restore(admin, layout, of.plan_id, overwrite=True)
+    assert OLDER in change.after
