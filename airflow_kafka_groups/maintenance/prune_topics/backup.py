@@ -50,7 +50,8 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     by_group: dict[str, list[PlannedTopic]] = defaultdict(list)
     for item in plan.groups:
         by_group[item.group_id].append(item)
-    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}))
+    seen = None if plan.view is None else plan.view.topic_ids
+    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}, seen))
     async for result in read_offsets(admin, sorted(by_group), require_stable=True):
         items, parts = by_group[result.group_id], list[TopicOffsets]()
         for item in items:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import load_backup
+from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
@@ -26,8 +28,10 @@ from tests.unit.maintenance.prune_topics.scene import (
     layout_in,
     old_offsets,
     outcomes,
+    plan,
     planned,
     prune,
+    snapshots,
 )
 from tests.unit.maintenance.scene import LATER
 
@@ -78,6 +82,21 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     admin.before = recreate
     await backup_topics(admin, layout, of, now=Ticking(LATER))
     assert load_backup(layout, of.plan_id).topic_ids == {"old": "id-of-old"}
+
+
+async def test_a_topic_that_was_recreated_since_the_plan_is_not_restored(tmp_path: Path) -> None:
+    """A broker that was down when the topic was deleted may still have its offsets: they are not the new topic's."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.ids = {"old": "id-of-old", "live": "id-of-live", "another": "id-of-another"}
+    admin.commit("app", "another", 0, 1)
+    of = plan(layout, await snapshots(admin, layout, view=partial(read_view_for_snapshot, admin)))
+    admin.ids["old"] = "id-of-the-new-old"
+    await prune(admin, layout, of)
+    assert load_backup(layout, of.plan_id).topic_ids["old"] == "id-of-old"
+    admin.groups["app"].members = 0
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert {where.topic for where in change.after} == {"another"}
+    assert "recreated" in change.skipped[OLD[0]]
 
 
 async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_path: Path) -> None:
