@@ -7,12 +7,14 @@ fsspec do not promise by themselves:
   own condition (``If-None-Match`` on S3, ``ifGenerationMatch=0`` on GCS, ``overwrite=False`` on Azure).
 - What was created on a disk is durable when the call returns: the file and its folder are fsynced.
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
-  other error of a storage, whatever its class, is a ``StorageError``.
+  other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
+  proxy that has lost its server answers everything so.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,11 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
 _LOCAL = frozenset({"file", "local"})
+_S3 = frozenset({"s3", "s3a"})
+_CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
+"""Codes of S3 while another write of the same name is under way, such as an earlier try of this one: ask again."""
+_CONFLICT_PAUSES = (0.1, 0.3, 0.9)
+_NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 
 
 def create_file(path: StoragePath, data: bytes) -> None:
@@ -111,20 +118,46 @@ def _read_part(path: Path, start: int, end: int) -> bytes:
 
 
 def _create_object(path: StoragePath, data: bytes) -> None:
-    _fs(path).pipe_file(_key(path), data, mode="create")
+    for pause in (*_CONFLICT_PAUSES, None):
+        try:
+            _fs(path).pipe_file(_key(path), data, mode="create")
+            return
+        except OSError as exc:
+            if pause is None or _s3_code(exc) not in _CONFLICTS:
+                raise
+        time.sleep(pause)
 
 
 def _read_object(path: StoragePath) -> bytes:
     # s3fs looks for the size in its listing cache first: a file that is newer than the listing would be "not found".
     _fs(path).invalidate_cache(_key(path))
-    return bytes(_fs(path).cat_file(_key(path)))
+    if not _protocols(path) & _S3:
+        return bytes(_fs(path).cat_file(_key(path)))
+    # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
+    try:
+        return bytes(_fs(path).cat_file(_key(path), start=0))
+    except OSError as exc:
+        if _s3_code(exc) in _NO_SUCH_RANGE:  # there is no first byte
+            return b""
+        raise
 
 
 def _require_folder(exc: FileNotFoundError) -> None:
-    """Raise when there is no bucket at all: that is a wrong path or a loss, and not a file that is absent."""
-    answer = getattr(exc.__cause__, "response", None)
-    if isinstance(answer, Mapping) and answer.get("Error", {}).get("Code") == "NoSuchBucket":
+    """Raise when it is not known that a file is absent: there is no bucket at all, or the store did not say that."""
+    code = _s3_code(exc)
+    if code == "NoSuchBucket":
         raise StorageError(f"{exc}: check the name of the bucket") from exc
+    if code == "404":
+        raise StorageError(
+            f"{exc}: the answer 404 does not say what is missing, as a store's would. Check the endpoint and its proxy"
+        ) from exc
+
+
+def _s3_code(exc: OSError) -> str | None:
+    """Return the code of the store's own answer, ``None`` if there was none; the status where it has no code."""
+    answer = getattr(exc.__cause__, "response", None)
+    code = answer.get("Error", {}).get("Code") if isinstance(answer, Mapping) else None
+    return None if code is None else str(code)
 
 
 def require_writable(folder: StoragePath) -> None:
@@ -150,9 +183,12 @@ def local_path(path: StoragePath) -> Path | None:
     """Return the path on a local disk, ``None`` for an object store."""
     if isinstance(path, Path):
         return path
+    return Path(_key(path)) if _protocols(path) & _LOCAL else None
+
+
+def _protocols(path: StoragePath) -> set[str]:
     protocol = _fs(path).protocol
-    names = {protocol} if isinstance(protocol, str) else set(protocol)
-    return Path(_key(path)) if names & _LOCAL else None
+    return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
 def _fs(path: StoragePath) -> Any:
