@@ -26,6 +26,8 @@ from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
 _LOCAL = frozenset({"file", "local"})
 _S3 = frozenset({"s3", "s3a"})
+_EXISTS = frozenset({"PreconditionFailed", "412"})
+"""Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
 """Codes of S3 while another write of the same name is under way, such as an earlier try of this one: ask again."""
 _CONFLICT_PAUSES = (0.1, 0.3, 0.9)
@@ -44,10 +46,15 @@ def create_file(path: StoragePath, data: bytes) -> None:
     with storage_errors("created", path):
         try:
             create_local(local, data) if local is not None else _create_object(path, data)
-        except FileExistsError:
-            if read_file(path) == data:
+        except FileExistsError as exc:
+            there = read_file(path)
+            if there == data:
                 sync_file(path)  # whoever wrote it may not have come to that
                 return
+            if there is None:
+                raise StorageError(
+                    f"{path} could not be created: the storage says that it exists, and does not have it ({exc})"
+                ) from exc
             raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
     if read_file(path) != data:
         raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
@@ -123,7 +130,10 @@ def _create_object(path: StoragePath, data: bytes) -> None:
             _fs(path).pipe_file(_key(path), data, mode="create")
             return
         except OSError as exc:
-            if pause is None or _s3_code(exc) not in _CONFLICTS:
+            code = _s3_code(exc)
+            if code in _EXISTS:
+                raise FileExistsError(str(exc)) from exc
+            if pause is None or code not in _CONFLICTS:
                 raise
         time.sleep(pause)
 

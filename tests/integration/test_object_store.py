@@ -178,6 +178,24 @@ def test_a_conflict_of_two_writes_is_tried_again_until_one_of_them_is_done(
 
 
 @pytest.mark.safety
+@pytest.mark.parametrize("code", ["PreconditionFailed", ""])
+def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
+    base: Any, store: ObjectStore, code: str
+) -> None:
+    """AWS also names the condition in its answer, for which s3fs looks; MinIO and others do not."""
+    create_file(base / "1.json", b"one")
+    store.let_fail(base.key, "error", status=412, code=code)
+    create_file(base / "1.json", b"one")  # the first try was written, and its answer was lost
+    store.let_fail(base.key, "error", status=412, code=code)
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "1.json", b"other")
+    store.let_fail(base.key, "error", status=412, code=code)
+    with pytest.raises(StorageError, match="says that it exists"):
+        create_file(base / "2.json", b"two")
+    assert read_file(base / "2.json") is None
+
+
+@pytest.mark.safety
 def test_an_empty_file_is_there(base: Any) -> None:
     """An empty file named STOP is enough to stop a deletion."""
     create_file(base / "STOP", b"")
