@@ -13,6 +13,7 @@ fsspec do not promise by themselves:
 
 from __future__ import annotations
 
+import inspect
 import os
 import time
 from collections.abc import Mapping
@@ -125,6 +126,8 @@ def _read_part(path: Path, start: int, end: int) -> bytes:
 
 
 def _create_object(path: StoragePath, data: bytes) -> None:
+    if _protocols(path) & _S3:
+        _require_condition(path)
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             _fs(path).pipe_file(_key(path), data, mode="create")
@@ -136,6 +139,13 @@ def _create_object(path: StoragePath, data: bytes) -> None:
             if pause is None or code not in _CONFLICTS:
                 raise
         time.sleep(pause)
+
+
+def _require_condition(path: StoragePath) -> None:
+    """Raise where s3fs does not know ``mode``: it drops what it does not know, and would replace what is there."""
+    put = getattr(_fs(path), "_pipe_file", None)
+    if put is not None and "mode" not in inspect.signature(put).parameters:
+        raise StorageError(f"{path} cannot be created so that nothing is replaced: install s3fs 2024.12 or newer")
 
 
 def _read_object(path: StoragePath) -> bytes:

@@ -227,6 +227,19 @@ def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: 
             ask()
 
 
+def test_a_client_that_drops_the_condition_creates_nothing() -> None:
+    """s3fs before 2024.12 took ``mode`` for an argument of S3, which has none, and replaced what was there."""
+
+    class Former(Store):
+        async def _pipe_file(self, path: str, data: bytes, chunksize: int = 1, **kwargs: Any) -> None:
+            raise AssertionError("called by pipe_file")
+
+    store = Former()
+    with pytest.raises(StorageError, match=r"install s3fs 2024\.12 or newer"):
+        create_file(in_store(store) / "x", b"mine")
+    assert store.files == {}
+
+
 def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created() -> None:
     store = Store()
     store.after = BotoError("connection reset")
