@@ -21,28 +21,17 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read
-from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupOffsets, TopicPartition
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 _AT_ONCE = 20
 
 
-class PruneAdmin(BackupAdmin, Protocol):
-    """What a pruning needs beside ``BackupAdmin``."""
-
-    async def delete_consumer_group_offsets(
-        self,
-        group_id: str,
-        partitions: Iterable[TopicPartition],
-        /,
-        *,
-        send_within: float | None = None,
-        coordinator: BrokerId | None = None,
-    ) -> None:
-        """Delete a group's committed offsets of some partitions."""
+class PruneAdmin(BackupAdmin, OffsetDeletionAdmin, Protocol):
+    """What a pruning needs."""
 
 
 class TopicWork(ChunkWork):
