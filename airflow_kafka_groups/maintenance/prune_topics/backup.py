@@ -92,6 +92,8 @@ def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
                 partitions=committed_partitions(of_topic),
                 fingerprint=fingerprint(of_topic),
             )
+    if both := entries.keys() & backup.not_backed_up.keys():
+        raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
     return SavedTopics(backup.path, entries)
 
 

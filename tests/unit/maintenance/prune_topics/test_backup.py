@@ -188,3 +188,23 @@ async def test_a_restore_needs_no_journal(tmp_path: Path) -> None:
     assert (done.outcome, old_offsets(admin)) == (ChangeOutcome.CHANGED, SAVED)
     (change,) = await propose_restore(admin, layout, of.plan_id, overwrite=True)
     assert OLDER in change.after
+
+
+async def test_a_group_that_is_called_like_a_topic_of_another_one_blocks_no_plan(tmp_path: Path) -> None:
+    """Who may create groups chooses their names. What a backup lacks is named by topic, and what it has by group."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.groups["app [old]"] = cluster().groups["app"]
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+    admin.commit("app", "old", 0, 8)
+    assert await outcomes(admin, layout, of) == {
+        "app [old]": "kept:moved",
+        "app [older]": "deleted:safe",
+        "app [old] [old]": "deleted:safe",
+    }
+    assert list(load_backup(layout, of.plan_id).not_backed_up) == ["app [old]"]
+    manifest = json.loads(layout.backup_manifest(of.plan_id).read_bytes())
+    manifest["not_backed_up"]["app [older]"] = "moved"
+    layout.backup_manifest(of.plan_id).write_text(json.dumps(manifest))
+    with pytest.raises(BackupError, match="lists as not backed up"):
+        await prune(admin, layout, of)
