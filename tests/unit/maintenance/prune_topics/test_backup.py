@@ -205,6 +205,6 @@ async def test_a_group_that_is_called_like_a_topic_of_another_one_blocks_no_plan
     assert list(load_backup(layout, of.plan_id).not_backed_up) == ["app [old]"]
     manifest = json.loads(layout.backup_manifest(of.plan_id).read_bytes())
     manifest["not_backed_up"]["app [older]"] = "moved"
-    layout.backup_manifest(of.plan_id).write_text(json.dumps(manifest))
+    layout.backup_manifest(of.plan_id).write_bytes(json.dumps(manifest).encode())
     with pytest.raises(BackupError, match="lists as not backed up"):
         await prune(admin, layout, of)
