@@ -72,9 +72,7 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
     with storage_errors("read", path):
         try:
             if start is not None and end is not None:
-                data = (
-                    _read_part(local, start, end) if local is not None else _fs(path).cat_file(_key(path), start, end)
-                )
+                data = _read_part(local, start, end) if local is not None else _read_range(path, start, end)
             else:
                 data = local.read_bytes() if local is not None else _read_object(path)
         except FileNotFoundError as exc:
@@ -123,6 +121,11 @@ def _read_part(path: Path, start: int, end: int) -> bytes:
     with path.open("rb") as file:
         file.seek(start)
         return file.read(end - start)
+
+
+def _read_range(path: StoragePath, start: int, end: int) -> bytes:
+    # By name: the second argument of s3fs is a version.
+    return bytes(_fs(path).cat_file(_key(path), start=start, end=end))
 
 
 def _create_object(path: StoragePath, data: bytes) -> None:

@@ -14,6 +14,7 @@ import pytest
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.file_sets import FileKind, find_sets
+from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
@@ -193,6 +194,24 @@ def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
     with pytest.raises(StorageError, match="says that it exists"):
         create_file(base / "2.json", b"two")
     assert read_file(base / "2.json") is None
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (2, 5), (8, 10)])
+def test_a_part_of_a_file_is_that_part(base: Any, start: int, end: int) -> None:
+    """The second argument of s3fs is a version: the lines of a checkpoint seemed to have been changed."""
+    create_file(base / "1.json", b"0123456789")
+    assert read_file(base / "1.json", start, end) == b"0123456789"[start:end]
+    assert read_file(base / "2.json", start, end) is None
+
+
+@pytest.mark.safety
+def test_what_happened_to_a_group_is_found_in_a_checkpoint(base: Any) -> None:
+    rows = [f"group-{number:05}" for number in range(5_000)]
+    index = write_blocks(base / "body.jsonl", rows, lambda row: row, lambda some: list(some))
+    blocks = Blocks(base, index)
+    for group_id in (rows[0], rows[2_500], rows[-1]):
+        assert group_id in (blocks.find(group_id) or ())
 
 
 @pytest.mark.safety
