@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
+from airflow_kafka_groups.spark.ledger.snapshots import Extent
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -70,8 +71,12 @@ def verdicts(
     snapshots: Sequence[float] | None = None,
     incomplete: Sequence[float] = (),
     retention_minutes: int = 0,
+    selected: bool = False,
 ) -> DataFrame:
-    """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows)."""
+    """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows).
+
+    :param selected: leave out the observations that decide nothing, as in a long history.
+    """
     rows = [row for observation in history for row in observation]
     partly = [snapshot_id(number) for number in incomplete]
     ids = [snapshot_id(number) for number in snapshots or ()] or sorted({row["run_id"] for row in rows} - {*partly})
@@ -81,7 +86,16 @@ def verdicts(
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
         return observed.where(F.col("run_id").isin(*snapshot_ids))
 
-    return judge(replay(read, rules, ids, partly), rules, retention_minutes)
+    extents = {name: extent([row for row in rows if row["run_id"] == name]) for name in (*ids, *partly)}
+    return judge(replay(read, rules, ids, partly, extents if selected else None), rules, retention_minutes)
+
+
+def extent(rows: Sequence[SnapshotRow]) -> Extent:
+    """Return what the manifest of a snapshot's observations says of their times."""
+    times = sorted(row["observed_at"] for row in rows)
+    if not times:
+        return Extent()
+    return Extent(groups=len(times), oldest=times[0].isoformat(), newest=times[-1].isoformat())
 
 
 def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:

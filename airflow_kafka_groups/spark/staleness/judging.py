@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History
-from airflow_kafka_groups.spark.preflight import fit_plans, in_tasks
+from airflow_kafka_groups.spark.preflight import FEW_ROWS, fit_plans, in_tasks
 from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationManifest, ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -23,6 +23,10 @@ from airflow_kafka_groups.spark.staleness.transforms import replay
 from airflow_kafka_groups.spark.storage import Storage
 
 _GROUPS_PER_FILE = 500_000
+_LONG_HISTORY = 24
+"""The number of observations of each group from which reading them twice takes less time than sorting them all."""
+_MAX_BROADCAST = 200_000
+"""The number of groups whose newest observations go to each executor."""
 _NAMES = [name.value for name in VerdictName]
 
 
@@ -65,12 +69,16 @@ def judged_history(spark: SparkSession, history: History, policy: StalenessPolic
     stored, reduced = store.complete(history)
     count = sum(manifest.groups for manifest in stored.values())
     fit_plans(spark, count)
+    extents = {name: _extent([manifest]) for name, manifest in stored.items()}
+    groups = extents[history.judged.snapshot_id].groups
+    # Elsewhere than on local disks, opening thousands of small files twice would take longer than sorting.
+    selects = store.is_local and count > FEW_ROWS and groups <= min(_MAX_BROADCAST, count // _LONG_HISTORY)
 
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
         return in_tasks(store.read(stored[name] for name in snapshot_ids), count)
 
     return JudgedHistory(
-        state=replay(read, policy, history.snapshot_ids, history.incomplete_ids),
+        state=replay(read, policy, history.snapshot_ids, history.incomplete_ids, extents if selects else None),
         extent=_extent([stored[name] for name in history.snapshot_ids]),
         stored=stored,
         store=store,

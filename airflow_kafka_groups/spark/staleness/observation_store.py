@@ -80,7 +80,8 @@ class ObservationStore:
         self._folder = folder
         self._root = f"{folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
         self._storage = Storage(spark, folder)
-        if self._storage.is_local:  # a Spark job that lists files pays off only where each listing takes a while
+        self.is_local = self._storage.is_local
+        if self.is_local:  # a Spark job that lists files pays off only where each listing takes a while
             set_default(spark, PARALLEL_LISTING, 100_000)
 
     def complete(self, history: History) -> tuple[dict[str, ObservationManifest], int]:

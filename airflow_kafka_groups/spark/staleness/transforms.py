@@ -2,7 +2,8 @@
 
 Theory of operation. ``observations.py`` has reduced each snapshot to one row for each group.
 
-1. ``_numbered`` adds each snapshot's position in the history.
+1. ``_numbered`` adds each snapshot's position in the history, and ``decisive.py`` may leave out of a long one what
+   decides nothing: ``all_count`` says whether a group's observations are all there.
 2. ``life`` keeps each group's *life*: its observations in the complete snapshots in a row up to the newest. A
    snapshot without the group ends a life: whatever comes later is another group with the same name.
 3. ``compared`` has each observation beside the one before it. A *quiet* observation is read without error,
@@ -29,7 +30,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.spark.frames import query
+from airflow_kafka_groups.spark.ledger.snapshots import Extent
 from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from airflow_kafka_groups.spark.staleness.decisive import decisive, uncertain_positions
 from airflow_kafka_groups.spark.staleness.forecasts import ENDS_KNOWN, forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.signs_of_life import COMMITTED, KIND, positions, sign_at, with_glimpses
@@ -70,12 +73,13 @@ WITH counted AS (
 ), life AS (
     -- As many observations follow as there are snapshots: none of these lacks the group.
     SELECT *, IF(readable, struct({", ".join(COMMITTED)}), NULL) AS committed
-    FROM counted WHERE total - nth = %(newest)d - sequence
+    FROM counted WHERE NOT all_count OR total - nth = %(newest)d - sequence
 ), signed AS (
     %(signs)s
 ), compared AS (
     SELECT *,
         unix_micros(observed_at) - unix_micros(lag(observed_at) OVER by_group) AS elapsed,
+        sequence - lag(sequence) OVER by_group > 1 AS left_out,
         lag(quiet) OVER by_group AS quiet_before,
         {" AND ".join(f"{name} = lag({name}) OVER by_group" for name in KIND)} AS same_kind,
         last(committed, true) OVER earlier AS committed_before
@@ -86,8 +90,10 @@ WITH counted AS (
 ), marked AS (
     SELECT *,
         IF(committed != committed_before, sequence, NULL) AS moved,
-        IF(quiet AND NOT coalesce(%(watched)s AND same_kind AND no_sign AND quiet_before, false), sequence, NULL)
-            AS starts
+        IF(
+            quiet AND NOT coalesce(left_out OR %(watched)s AND same_kind AND no_sign AND quiet_before, false),
+            sequence, NULL
+        ) AS starts
     FROM compared
 ), stretches AS (
     SELECT *, IF(ends_known, sequence, NULL) AS known,
@@ -117,7 +123,7 @@ SELECT newest.*, first_seen_at, last_moved_at, life_lag_at, life_lag,
     IF(quiet AND idle_ends_known, known_at, NULL) AS idle_lag_at,
     IF(quiet AND idle_ends_known, known_lag, NULL) AS idle_lag,
     IF(quiet AND idle_ends_known, known_log_start, NULL) AS idle_log_start
-FROM (SELECT *, {_MARKS} FROM {{newest}}) AS newest JOIN lives USING (group_id)
+FROM {{newest}} AS newest JOIN lives USING (group_id)
 """
 
 _VERDICTS = """
@@ -138,6 +144,7 @@ def replay(
     policy: StalenessPolicy,
     snapshot_ids: Sequence[str],
     incomplete_ids: Sequence[str] = (),
+    extents: Mapping[str, Extent] | None = None,
 ) -> DataFrame:
     """Return the state of each group in the last snapshot.
 
@@ -145,15 +152,21 @@ def replay(
     :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
     :param snapshot_ids: complete snapshots, oldest first.
     :param incomplete_ids: incomplete snapshots, whose signs of life count. Default: none.
+    :param extents: the times of each snapshot's observations: what decides nothing is not sorted then, but all is read
+        twice. Default: all is sorted.
     """
     observed = _numbered(read(snapshot_ids), {name: place for place, name in enumerate(snapshot_ids)})
-    narrow = query(f"SELECT {_NARROW}, {_MARKS} FROM {{observed}}", observed=observed)
+    narrow = query(f"SELECT {_NARROW}, {_MARKS}, true AS all_count FROM {{observed}}", observed=observed)
+    newest = query(f"SELECT *, {_MARKS} FROM {{newest}}", newest=read(snapshot_ids[-1:]))
+    if extents is not None:
+        uncertain = uncertain_positions(snapshot_ids, incomplete_ids, extents, policy)
+        narrow = decisive(narrow.drop("all_count"), newest, len(snapshot_ids) - 1, uncertain)
     if followed_by := positions(snapshot_ids, incomplete_ids):
         narrow = with_glimpses(narrow, _numbered(read(incomplete_ids), followed_by))
     gap = f" AND elapsed <= {policy.max_gap_micros}" if policy.max_gap_micros else ""
     signs = _SIGNS if followed_by else _NO_SIGNS
     text = _STATE % {"signs": signs, "watched": f"elapsed >= 0{gap}", "newest": len(snapshot_ids) - 1}
-    return query(text, observed=narrow, newest=read(snapshot_ids[-1:]))
+    return query(text, observed=narrow, newest=newest)
 
 
 def _numbered(observed: DataFrame, positions_of: Mapping[str, int]) -> DataFrame:
