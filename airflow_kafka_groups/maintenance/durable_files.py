@@ -7,12 +7,15 @@ fsspec do not promise by themselves:
   own condition (``If-None-Match`` on S3, ``ifGenerationMatch=0`` on GCS, ``overwrite=False`` on Azure).
 - What was created on a disk is durable when the call returns: the file and its folder are fsynced.
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
-  other error of a storage, whatever its class, is a ``StorageError``.
+  other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
+  proxy that has lost its server answers everything so.
 """
 
 from __future__ import annotations
 
+import inspect
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,13 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
 _LOCAL = frozenset({"file", "local"})
+_S3 = frozenset({"s3", "s3a"})
+_EXISTS = frozenset({"PreconditionFailed", "412"})
+"""Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
+_CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
+"""Codes of S3 while another write of the same name is under way, such as an earlier try of this one: ask again."""
+_CONFLICT_PAUSES = (0.1, 0.3, 0.9)
+_NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 
 
 def create_file(path: StoragePath, data: bytes) -> None:
@@ -37,10 +47,15 @@ def create_file(path: StoragePath, data: bytes) -> None:
     with storage_errors("created", path):
         try:
             create_local(local, data) if local is not None else _create_object(path, data)
-        except FileExistsError:
-            if read_file(path) == data:
+        except FileExistsError as exc:
+            there = read_file(path)
+            if there == data:
                 sync_file(path)  # whoever wrote it may not have come to that
                 return
+            if there is None:
+                raise StorageError(
+                    f"{path} could not be created: the storage says that it exists, and does not have it ({exc})"
+                ) from exc
             raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
     if read_file(path) != data:
         raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
@@ -57,9 +72,7 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
     with storage_errors("read", path):
         try:
             if start is not None and end is not None:
-                data = (
-                    _read_part(local, start, end) if local is not None else _fs(path).cat_file(_key(path), start, end)
-                )
+                data = _read_part(local, start, end) if local is not None else _read_range(path, start, end)
             else:
                 data = local.read_bytes() if local is not None else _read_object(path)
         except FileNotFoundError as exc:
@@ -110,21 +123,64 @@ def _read_part(path: Path, start: int, end: int) -> bytes:
         return file.read(end - start)
 
 
+def _read_range(path: StoragePath, start: int, end: int) -> bytes:
+    # By name: the second argument of s3fs is a version.
+    return bytes(_fs(path).cat_file(_key(path), start=start, end=end))
+
+
 def _create_object(path: StoragePath, data: bytes) -> None:
-    _fs(path).pipe_file(_key(path), data, mode="create")
+    if _protocols(path) & _S3:
+        _require_condition(path)
+    for pause in (*_CONFLICT_PAUSES, None):
+        try:
+            _fs(path).pipe_file(_key(path), data, mode="create")
+            return
+        except OSError as exc:
+            code = _s3_code(exc)
+            if code in _EXISTS:
+                raise FileExistsError(str(exc)) from exc
+            if pause is None or code not in _CONFLICTS:
+                raise
+        time.sleep(pause)
+
+
+def _require_condition(path: StoragePath) -> None:
+    """Raise where s3fs does not know ``mode``: it drops what it does not know, and would replace what is there."""
+    put = getattr(_fs(path), "_pipe_file", None)
+    if put is not None and "mode" not in inspect.signature(put).parameters:
+        raise StorageError(f"{path} cannot be created so that nothing is replaced: install s3fs 2024.12 or newer")
 
 
 def _read_object(path: StoragePath) -> bytes:
     # s3fs looks for the size in its listing cache first: a file that is newer than the listing would be "not found".
     _fs(path).invalidate_cache(_key(path))
-    return bytes(_fs(path).cat_file(_key(path)))
+    if not _protocols(path) & _S3:
+        return bytes(_fs(path).cat_file(_key(path)))
+    # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
+    try:
+        return bytes(_fs(path).cat_file(_key(path), start=0))
+    except OSError as exc:
+        if _s3_code(exc) in _NO_SUCH_RANGE:  # there is no first byte
+            return b""
+        raise
 
 
 def _require_folder(exc: FileNotFoundError) -> None:
-    """Raise when there is no bucket at all: that is a wrong path or a loss, and not a file that is absent."""
-    answer = getattr(exc.__cause__, "response", None)
-    if isinstance(answer, Mapping) and answer.get("Error", {}).get("Code") == "NoSuchBucket":
+    """Raise when it is not known that a file is absent: there is no bucket at all, or the store did not say that."""
+    code = _s3_code(exc)
+    if code == "NoSuchBucket":
         raise StorageError(f"{exc}: check the name of the bucket") from exc
+    if code == "404":
+        raise StorageError(
+            f"{exc}: the answer 404 does not say what is missing, as a store's would. Check the endpoint and its proxy"
+        ) from exc
+
+
+def _s3_code(exc: OSError) -> str | None:
+    """Return the code of the store's own answer, ``None`` if there was none; the status where it has no code."""
+    answer = getattr(exc.__cause__, "response", None)
+    code = answer.get("Error", {}).get("Code") if isinstance(answer, Mapping) else None
+    return None if code is None else str(code)
 
 
 def require_writable(folder: StoragePath) -> None:
@@ -150,9 +206,12 @@ def local_path(path: StoragePath) -> Path | None:
     """Return the path on a local disk, ``None`` for an object store."""
     if isinstance(path, Path):
         return path
+    return Path(_key(path)) if _protocols(path) & _LOCAL else None
+
+
+def _protocols(path: StoragePath) -> set[str]:
     protocol = _fs(path).protocol
-    names = {protocol} if isinstance(protocol, str) else set(protocol)
-    return Path(_key(path)) if names & _LOCAL else None
+    return {protocol} if isinstance(protocol, str) else set(protocol)
 
 
 def _fs(path: StoragePath) -> Any:

@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, 
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
@@ -158,14 +159,14 @@ class FileSet:
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
-    """Return the file sets of one kind, oldest first, including incomplete ones."""
+    """Return the file sets of one kind, oldest first, including incomplete ones. Raises ``StorageError``."""
     sets: dict[str, FileSet] = {}
     for folder, pattern, is_folder in _PLACES[kind]:
         place = layout.root / folder
-        for path in sorted(place.iterdir(), key=lambda path: path.name) if place.exists() else ():
-            if (match := pattern.fullmatch(path.name)) and is_id(match[1]):
+        for name in list_names(place):  # a folder that only seems to be absent would leave half of a set behind
+            if (match := pattern.fullmatch(name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
-                file_set.found.append(_Found(path, folder, is_folder))
+                file_set.found.append(_Found(place / name, folder, is_folder))
     return [sets[id_] for id_ in sorted(sets)]
 
 

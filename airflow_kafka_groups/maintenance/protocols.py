@@ -79,6 +79,21 @@ class BackupAdmin(GroupAdmin, Protocol):
         """
 
 
+class OffsetDeletionAdmin(GroupAdmin, Protocol):
+    """What deletes single committed offsets, beside ``GroupAdmin``."""
+
+    async def delete_consumer_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        /,
+        *,
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
+    ) -> None:
+        """Delete a group's committed offsets of some partitions, past ``send_within`` seconds or elsewhere: none."""
+
+
 class DeletionLease(Protocol):
     """The part of ``MaintenanceLease`` that a deletion uses. Its answers are only valid at that moment."""
 

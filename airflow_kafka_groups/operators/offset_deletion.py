@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
@@ -26,7 +27,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
     :param topics: the topics, by their exact names (templated).
 
     Returns ``{"dry_run", "groups": {group: partitions}, "partitions", "record_path"}``, with the first 20 groups. Fails
-    before anything is deleted if a group cannot be read or is protected, and afterwards if a deletion failed.
+    before anything is deleted if a group cannot be read or is protected, and afterwards if a deletion failed: a group
+    whose offsets of these topics moved since they were recorded is kept.
     """
 
     ui_color = "#f0d4d4"
@@ -45,6 +47,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         from airflow_kafka_groups.contracts.paths import CHANGES
         from airflow_kafka_groups.maintenance.protocols import committed_of
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
+        from airflow_kafka_groups.maintenance.restore.forget import forget_offsets
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
@@ -74,14 +77,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
             changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
             head = {"format": FORMAT, "run_id": run_id, "what": "delete offsets", "cluster": layout.cluster}
             write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "dry_run": False, "groups": changes})
-            failed: dict[str, KafkaGroupsError] = {}
-            for done, (group_id, commits) in enumerate(before.items(), 1):
-                try:
-                    await admin.delete_consumer_group_offsets(group_id, list(commits))
-                except KafkaGroupsError as exc:
-                    failed[group_id] = exc
-                self.log_progress("delete offsets", done, len(before))
-            if failed:
+            if failed := await forget_offsets(admin, before, partial(self.log_progress, "delete offsets")):
                 raise GroupsFailedError(failed, len(before))
             return {group_id: len(commits) for group_id, commits in before.items()}
 

@@ -166,7 +166,12 @@ class PruneAdmin(ModelAdmin):
             yield result
 
     async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        send_within: float | None = None,
+        coordinator: int | None = None,
     ) -> None:
         began, due = self.world.clock, self.process.at("delete")
         for _ in range(6):  # a lease that ended meanwhile is noticed here, and the request does not leave

@@ -246,14 +246,25 @@ class FakeAdmin(ClusterState):
         self.joined[group_id] = list(topics)
 
     async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
     ) -> None:
-        wanted = partitions_of(partitions)
+        wanted, asked = partitions_of(partitions), None if coordinator is None else {group_id: coordinator}
         self._note("delete offsets", [group_id])
         self.send_within.append(send_within)
+        self.coordinators.append(asked)
         if self.delete_hangs:
             await asyncio.Event().wait()
-        self._results([group_id], self.forget_errors, lambda _: self._forget(group_id, wanted))[group_id].unwrap()
+
+        def forget(_: str) -> None:
+            self._require_coordinator(group_id, asked)
+            self._forget(group_id, wanted)
+
+        self._results([group_id], self.forget_errors, forget)[group_id].unwrap()
 
     async def list_offsets(
         self, specs: Mapping[TopicPartition, OffsetSpec]

@@ -130,6 +130,8 @@ async def only_the_coordinator_that_is_named_changes_a_group(world: World) -> No
             await world.admin.alter_consumer_group_offsets(commits, coordinators=wrong),
         ):
             assert names_of(results[group_id].error) == {"NOT_COORDINATOR"}
+        with pytest.raises(BrokerError, match="NOT_COORDINATOR"):
+            await world.admin.delete_consumer_group_offsets(group_id, [R0], coordinator=other)
     assert await positions(world, group_id) == {R0: 3}
     assert (await world.admin.alter_consumer_group_offsets(commits, coordinators=right))[group_id].ok
     assert (await world.admin.delete_consumer_groups([group_id], coordinators=right))[group_id].ok

@@ -77,6 +77,16 @@ class TestTombstones:
             described = (await admin.describe_consumer_groups([giant]))[giant].unwrap()
         assert described.state is GroupState.DEAD
 
+    async def test_offsets_that_are_too_many_for_a_batch_are_forgotten_in_slices(self, narrow: KafkaCluster) -> None:
+        wide = "wide-" + "g" * 6000
+        for half in (range(100), range(100, 200)):
+            await asyncio.to_thread(commit_offsets, narrow.bootstrap, {wide: {(WIDE, p): 1 for p in half}})
+        async with AdminClient(config_of(narrow)) as admin:
+            coordinator = (await admin.describe_consumer_groups([wide]))[wide].unwrap().coordinator
+            partitions = [TopicPartition(WIDE, p) for p in range(200)]
+            await admin.delete_consumer_group_offsets(wide, partitions, coordinator=coordinator)
+            assert dict(await admin.list_consumer_group_offsets(wide)) == {}
+
 
 class TestChangingOffsets:
     async def test_offsets_are_altered_and_forgotten(self, any_kafka: KafkaCluster) -> None:

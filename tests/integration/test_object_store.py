@@ -13,7 +13,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.maintenance.file_sets import FileKind, find_sets
+from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
@@ -130,6 +133,92 @@ def test_a_storage_that_denies_or_is_down_is_an_error_and_never_absence(base: An
     finally:
         store.start()
     assert read_file(base / "1.json") == b"one"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("count", [1, 1_000])
+def test_the_404_of_a_proxy_is_an_error_and_never_absence(base: Any, store: ObjectStore, count: int) -> None:
+    """An ingress that has lost its server answers everything so. A stop switch or an answer would be "not there"."""
+    create_file(base / "1.json", b"one")
+    for call in (lambda: read_file(base / "1.json"), lambda: list_names(base), lambda: list_names(base / "none")):
+        store.let_fail(base.key, "error", count, status=404, code="")
+        with pytest.raises(StorageError):
+            call()
+        store.heal()
+    assert (read_file(base / "1.json"), read_file(base / "2.json")) == (b"one", None)
+
+
+@pytest.mark.safety
+def test_a_folder_whose_listing_says_nothing_is_no_folder_without_files(base: Any, store: ObjectStore) -> None:
+    """The rows of a snapshot would be pruned, and its manifest would stay and stop every job."""
+    snapshot_id, layout = "20260101T000000Z-00000000", Layout(base, "prod")
+    create_file(layout.manifest(snapshot_id), b"{}")
+    create_file(layout.snapshot_data(snapshot_id) / "part-0.parquet", b"rows")
+    store.let_fail("manifests", "error", 1_000, status=404, code="")
+    with pytest.raises(StorageError):
+        find_sets(layout, FileKind.SNAPSHOT)
+    store.heal()
+    (found,) = find_sets(layout, FileKind.SNAPSHOT)
+    assert len(found.found) == 2
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("code", ["ConditionalRequestConflict", "OperationAborted"])
+def test_a_conflict_of_two_writes_is_tried_again_until_one_of_them_is_done(
+    base: Any, store: ObjectStore, code: str
+) -> None:
+    """S3 answers 409 while another write of the name is under way: also while the first try of this very one is."""
+    store.let_fail(base.key, "error", status=409, code=code)
+    create_file(base / "1.json", b"one")
+    store.let_fail(base.key, "error", 2, status=409, code=code)
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "1.json", b"other")
+    store.let_fail(base.key, "error", 1_000, status=409, code=code)
+    with pytest.raises(StorageError, match=code if code.startswith("Cond") else "OSError"):
+        create_file(base / "2.json", b"two")
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("code", ["PreconditionFailed", ""])
+def test_a_condition_that_does_not_hold_says_that_the_file_exists_in_any_words(
+    base: Any, store: ObjectStore, code: str
+) -> None:
+    """AWS also names the condition in its answer, for which s3fs looks; MinIO and others do not."""
+    create_file(base / "1.json", b"one")
+    store.let_fail(base.key, "error", status=412, code=code)
+    create_file(base / "1.json", b"one")  # the first try was written, and its answer was lost
+    store.let_fail(base.key, "error", status=412, code=code)
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "1.json", b"other")
+    store.let_fail(base.key, "error", status=412, code=code)
+    with pytest.raises(StorageError, match="says that it exists"):
+        create_file(base / "2.json", b"two")
+    assert read_file(base / "2.json") is None
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("start", "end"), [(0, 3), (2, 5), (8, 10)])
+def test_a_part_of_a_file_is_that_part(base: Any, start: int, end: int) -> None:
+    """The second argument of s3fs is a version: the lines of a checkpoint seemed to have been changed."""
+    create_file(base / "1.json", b"0123456789")
+    assert read_file(base / "1.json", start, end) == b"0123456789"[start:end]
+    assert read_file(base / "2.json", start, end) is None
+
+
+@pytest.mark.safety
+def test_what_happened_to_a_group_is_found_in_a_checkpoint(base: Any) -> None:
+    rows = [f"group-{number:05}" for number in range(5_000)]
+    index = write_blocks(base / "body.jsonl", rows, lambda row: row, lambda some: list(some))
+    blocks = Blocks(base, index)
+    for group_id in (rows[0], rows[2_500], rows[-1]):
+        assert group_id in (blocks.find(group_id) or ())
+
+
+@pytest.mark.safety
+def test_an_empty_file_is_there(base: Any) -> None:
+    """An empty file named STOP is enough to stop a deletion."""
+    create_file(base / "STOP", b"")
+    assert read_file(base / "STOP") == b""
 
 
 @pytest.mark.safety

@@ -7,7 +7,8 @@ on the disk before it can be seen: a server killed by SIGKILL and started again 
 What goes wrong is asked for by rules: ``POST /_faults`` adds one, ``DELETE /_faults`` removes those of a path. A rule
 concerns the next ``count`` requests whose path or query contains ``path``:
 
-- ``error``: answer with ``status``, without any effect; ``error_after``: the same, after the effect.
+- ``error``: answer with ``status``, without any effect; ``error_after``: the same, after the effect. ``code`` is S3's;
+  where it is empty, the answer is a page, as that of a proxy which has lost the server.
 - ``cut``: hang up after the effect, without an answer.
 - ``slow``: answer after ``seconds``.
 """
@@ -91,10 +92,12 @@ class Faults:
             b"".join(self._app(environ, lambda *ignored: None))
         if rule["kind"] == "cut":
             environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
-        code = {403: "AccessDenied", 503: "ServiceUnavailable"}.get(rule.get("status", 500), "InternalError")
-        body = f"<Error><Code>{code}</Code><Message>as asked for</Message></Error>".encode()
+        usual = {403: "AccessDenied", 503: "ServiceUnavailable"}.get(rule.get("status", 500), "InternalError")
+        code = rule.get("code", usual)
+        page = "default backend - 404"
+        body = (f"<Error><Code>{code}</Code><Message>as asked for</Message></Error>" if code else page).encode()
         length = [("Content-Type", "application/xml"), ("Content-Length", str(len(body)))]
-        start_response(f"{rule.get('status', 500)} {code}", length)
+        start_response(f"{rule.get('status', 500)} {code or usual}", length)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
 
     def _change(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:

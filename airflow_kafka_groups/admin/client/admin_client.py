@@ -200,9 +200,8 @@ class AdminClient:
     ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         """List committed offsets, each group as its answer arrives, so that memory does not grow with their number.
 
-        :param groups: group ids, or a mapping of group id to ``ListConsumerGroupOffsetsSpec``.
-        :param require_stable: wait for open transactions that hold offsets back (KIP-447). Default false.
-        :param progress: called with (groups done, groups in all). Default: never.
+        :param progress: called with (groups done, groups in all). Default: never. The others are those of
+            ``list_consumer_group_offsets``.
 
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
@@ -267,19 +266,22 @@ class AdminClient:
         return await changes.delete_groups(self._calls, group_ids, offsets or {}, types, send_within, coordinators)
 
     async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], *, send_within: float | None = None
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition],
+        *,
+        send_within: float | None = None,
+        coordinator: BrokerId | None = None,
     ) -> None:
         """Delete a group's committed offsets of some partitions (KIP-496), also while it has members elsewhere.
 
-        :param group_id: the group.
         :param partitions: the partitions; a topic that a member is subscribed to is refused by the broker.
-        :param send_within: seconds from now within which the request may leave, retries included; later on, the call
-            fails with ``NotSentError``. Default: until the call's deadline.
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinator``, the only broker to ask.
 
         Raises ``PartitionsFailedError`` naming the partitions that failed (the others are done), ``BrokerError`` for
         the group, ``OutcomeUnknownError`` when the answer was lost, or what the client's policy refuses it with.
         """
-        await changes.delete_group_offsets(self._calls, group_id, partitions, send_within)
+        await changes.delete_group_offsets(self._calls, group_id, partitions, send_within, coordinator)
 
     async def alter_consumer_group_offsets(
         self,
@@ -290,9 +292,7 @@ class AdminClient:
     ) -> GroupResults[None]:
         """Set committed offsets of groups that have no members; a group that does not exist is created.
 
-        :param offsets: what to commit for which group.
-        :param send_within: see ``delete_consumer_groups``.
-        :param coordinators: see ``delete_consumer_groups``.
+        :param send_within: see ``delete_consumer_groups``; so is ``coordinators``.
 
         Groups that fail are in ``.failed``: ``PartitionsFailedError`` names the partitions (the others are done);
         UNKNOWN_MEMBER_ID: it has members. A lost answer is ``OutcomeUnknownError``. The policy may refuse groups.

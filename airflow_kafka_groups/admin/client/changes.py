@@ -18,7 +18,12 @@ from airflow_kafka_groups.admin.handlers.change_group_offsets import (
 )
 from airflow_kafka_groups.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
 from airflow_kafka_groups.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
-from airflow_kafka_groups.admin.handlers.tombstone_size import BUDGET_BYTES, DEFAULT_PARTITIONS, TombstoneSizes
+from airflow_kafka_groups.admin.handlers.tombstone_size import (
+    BUDGET_BYTES,
+    DEFAULT_PARTITIONS,
+    TombstoneSizes,
+    slices_of,
+)
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
@@ -86,17 +91,37 @@ async def delete_groups(
 
 
 async def delete_group_offsets(
-    calls: Calls, group_id: str, partitions: Iterable[TopicPartition], send_within: float | None = None
+    calls: Calls,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    send_within: float | None = None,
+    coordinator: BrokerId | None = None,
 ) -> None:
-    """Delete a group's committed offsets of some partitions; raises the group's error."""
+    """Delete a group's committed offsets of some partitions; raises the group's error.
+
+    Those that are too many for one batch of a broker are deleted slice by slice.
+
+    :param coordinator: the broker that described the group, as in ``delete_groups``.
+    """
     send_by = math.inf if send_within is None else clock.now() + send_within
     (group,) = group_ids_of([group_id], "group_id")
-    for error in calls.refusals([group]).values():
-        raise error
-    wanted = partitions_of(partitions)
-    if wanted:
-        handler = DeleteGroupOffsetsHandler({group: wanted}, send_by)
-        (await calls.ask_coordinators([group], handler))[group].unwrap()
+    for refusal in calls.refusals([group]).values():
+        raise refusal
+    only = None if coordinator is None else {group: coordinator}
+    slices = slices_of(group, partitions_of(partitions))
+    failed: dict[TopicPartition, KafkaGroupsError] = {}
+    for number, part in enumerate(slices):
+        handler = DeleteGroupOffsetsHandler({group: part}, send_by)
+        error = (await calls.ask_coordinators([group], handler, only=only))[group].error
+        if isinstance(error, PartitionsFailedError):
+            failed |= error.partition_errors
+        elif error is not None:
+            if not number or isinstance(error, OutcomeUnknownError):
+                raise error
+            failed |= {where: error for rest in slices[number:] for where in rest}
+            break
+    if failed:
+        raise PartitionsFailedError(group, failed)
 
 
 async def alter_group_offsets(

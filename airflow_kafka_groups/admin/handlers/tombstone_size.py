@@ -82,20 +82,27 @@ class TombstoneSizes:
 
     def slices(self, offsets: GroupOffsets) -> list[list[TopicPartition]]:
         """Split the offsets of one big group into parts that each fit into one request."""
-        size = len(offsets.group_id.encode())
-        parts: list[list[TopicPartition]] = [[]]
-        filled = 0
-        for partition in offsets:
-            tombstone = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
-            if filled + tombstone > self.budget and parts[-1]:
-                parts.append([])
-                filled = 0
-            parts[-1].append(partition)
-            filled += tombstone
-        return parts if parts[-1] else []
+        return slices_of(offsets.group_id, offsets, self.budget)
 
 
 @cache
 def _estimate(size: int) -> int:
     """Estimate the bytes of a group's tombstones from those of its id."""
     return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)
+
+
+def slices_of(
+    group_id: str, partitions: Iterable[TopicPartition], budget: int = BUDGET_BYTES
+) -> list[list[TopicPartition]]:
+    """Split partitions of a group into parts whose tombstones each fit into one request."""
+    size = len(group_id.encode())
+    parts: list[list[TopicPartition]] = [[]]
+    filled = 0
+    for partition in partitions:
+        tombstone = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
+        if filled + tombstone > budget and parts[-1]:
+            parts.append([])
+            filled = 0
+        parts[-1].append(partition)
+        filled += tombstone
+    return parts if parts[-1] else []

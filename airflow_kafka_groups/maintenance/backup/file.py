@@ -35,7 +35,8 @@ class Backup:
     """A backup whose file was read back and compared.
 
     :param entries: its groups, by id.
-    :param not_backed_up: the planned groups that it lacks, with the reason. They must not be deleted.
+    :param not_backed_up: what was planned and it lacks, with the reason: groups, or topics by their names in the
+        journal. They must not be deleted.
     :param partial: whether it has only some topics of its groups, because only those were deleted.
     :param topic_ids: the topic ids, as far as brokers reported them. A topic with another id was recreated.
     """
@@ -118,7 +119,8 @@ def _open(
         entries = entries_of(path, data, backup)
     if len(entries) != groups:
         raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
-    if both := entries.keys() & backup.not_backed_up.keys():
+    # What a partial one lacks is named by topic, and a group may be called like a topic of another one.
+    if not backup.partial and (both := entries.keys() & backup.not_backed_up.keys()):
         raise BackupError(f"{path} contains {min(both)!r}, which its manifest lists as not backed up")
     return replace(backup, entries=entries), path, data
 

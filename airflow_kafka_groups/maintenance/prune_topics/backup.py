@@ -50,7 +50,8 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     by_group: dict[str, list[PlannedTopic]] = defaultdict(list)
     for item in plan.groups:
         by_group[item.group_id].append(item)
-    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}))
+    seen = None if plan.view is None else plan.view.topic_ids
+    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}, seen))
     async for result in read_offsets(admin, sorted(by_group), require_stable=True):
         items, parts = by_group[result.group_id], list[TopicOffsets]()
         for item in items:
@@ -91,6 +92,8 @@ def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
                 partitions=committed_partitions(of_topic),
                 fingerprint=fingerprint(of_topic),
             )
+    if both := entries.keys() & backup.not_backed_up.keys():
+        raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
     return SavedTopics(backup.path, entries)
 
 

@@ -21,22 +21,17 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 _AT_ONCE = 20
 
 
-class PruneAdmin(BackupAdmin, Protocol):
-    """What a pruning needs beside ``BackupAdmin``."""
-
-    async def delete_consumer_group_offsets(
-        self, group_id: str, partitions: Iterable[TopicPartition], /, *, send_within: float | None = None
-    ) -> None:
-        """Delete a group's committed offsets of some partitions."""
+class PruneAdmin(BackupAdmin, OffsetDeletionAdmin, Protocol):
+    """What a pruning needs."""
 
 
 class TopicWork(ChunkWork):
@@ -64,14 +59,21 @@ class TopicWork(ChunkWork):
         return decide_topic(self._topics[name], reading, self._entries.get(name), needs_backup=expected.needs_backup)
 
     async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
-        """Delete the offsets of each topic, with a request for each."""
+        """Delete the offsets of each topic, with a request for each, by the broker that described its group.
+
+        It said who subscribes to what, and may have been replaced since without knowing it, as in ``ChunkWork.delete``.
+        """
         send_by, room = clock.now() + send_within, asyncio.Semaphore(_AT_ONCE)
 
         async def delete(name: str, offsets: GroupOffsets) -> GroupResult[None]:
+            group_id = self._topics[name].group_id
             async with room:
                 try:
                     await self._admin.delete_consumer_group_offsets(
-                        self._topics[name].group_id, list(offsets), send_within=max(send_by - clock.now(), 0.0)
+                        group_id,
+                        list(offsets),
+                        send_within=max(send_by - clock.now(), 0.0),
+                        coordinator=reading.coordinators[group_id],
                     )
                 except KafkaGroupsError as error:
                     return GroupResult(name, None, error)

@@ -1,7 +1,8 @@
 """Restores of a backup's offsets, limited to groups and partitions where that is safe.
 
 A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
-metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``).
+metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). Of
+topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
 A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
 at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
 """
@@ -9,7 +10,7 @@ at the time of the backup), or if the offset is outside the log, where it would 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from operator import le
 from typing import cast
 
@@ -18,8 +19,10 @@ from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
+from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -49,6 +52,7 @@ async def propose_restore(
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
     logs = await current_logs(admin, backup, partitions_of(groups[group_id].offsets for group_id in wanted))
+    pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
     changes = []
     for group_id in wanted:
         read = now[group_id]
@@ -56,42 +60,62 @@ async def propose_restore(
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
             before = commits_in(read.value)
-            changes.append(propose_group(groups[group_id], before, logs, overwrite, partial=backup.partial))
+            if backup.partial:
+                changes.append(propose_topics(groups[group_id], before, logs, overwrite, pruned))
+            else:
+                changes.append(propose_group(groups[group_id], before, logs, overwrite))
     return changes
 
 
-def propose_group(
-    group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool, *, partial: bool = False
-) -> Change:
+def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:
     """Return the change that a restore would commit for one group.
 
     :param before: its current committed offsets.
     :param logs: the topics' logs as they are now.
     :param overwrite: also reset a group that has committed other offsets since.
-    :param partial: the backup has some topics of the group only: what it committed in others is no matter. Default
-        false.
+    """
+    if not overwrite and (where := _newer(before, group.offsets)) is not None:
+        return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
+    return _change(group, before, _skipped(group, logs))
+
+
+def propose_topics(
+    group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool, pruned: Collection[str] | None
+) -> Change:
+    """Return the change that a restore of pruned topics would commit for one group, whose others are no matter.
+
+    :param overwrite: also reset pruned topics in which the group has committed other offsets since.
+    :param pruned: the names of the topics that were pruned; ``None`` if that is not known.
     """
     group_id = group.entry.group_id
+    if not before:
+        return Change(group_id=group_id, kept="it has no offsets any more, and the backup has some topics only")
+    now: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {topic.topic: {} for topic in group.offsets.topics}
+    for where, value in before.items():
+        if where.topic in now:
+            now[where.topic][where] = value
+    used: dict[str, str] = {}
+    for topic, commits in now.items():
+        was_pruned = pruned is None or name_of(group_id, topic) in pruned
+        if not (overwrite and was_pruned) and (newer := _newer(commits, group.offsets)) is not None:
+            used[topic] = _used(newer, before) + ("" if was_pruned else "; the topic was not pruned")
+    if len(used) == len(now):
+        return Change(group_id=group_id, before=before, kept=next(iter(used.values())))
+    kept = {where: used[where.topic] for where in group.offsets if where.topic in used}
+    return _change(group, before, _skipped(group, logs) | kept)
+
+
+def _change(group: BackedUpGroup, before: Commits, skipped: Mapping[TopicPartition, str]) -> Change:
     saved = group.offsets  # each of a backup's partitions has a commit
-    if partial:
-        if not before:
-            return Change(group_id=group_id, kept="it has no offsets any more, and the backup has some topics only")
-        topics = {topic.topic for topic in saved.topics}
-        compared: Commits = {where: value for where, value in before.items() if where.topic in topics}
-    else:
-        compared = before
-    if not overwrite and (where := _newer(compared, saved)) is not None:
-        return Change(
-            group_id=group_id,
-            before=before,
-            kept=f"it was used since the backup: {where.topic}[{where.partition}] is at {before[where].offset}",
-        )
-    skipped = _skipped(group, logs)
     after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
     kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
-    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)
+    return Change(group_id=group.entry.group_id, before=before, after=after, skipped=skipped, kept=kept)
+
+
+def _used(where: TopicPartition, before: Commits) -> str:
+    return f"it was used since the backup: {where.topic}[{where.partition}] is at {before[where].offset}"
 
 
 def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:

@@ -175,7 +175,8 @@ class Store:
         if self.after is not None:
             raise self.after
 
-    def cat_file(self, key: str) -> bytes:
+    def cat_file(self, key: str, start: int | None = None) -> bytes:
+        assert start == 0, "s3fs asks for the size first, and the answer to that cannot say what is missing"
         self._ask()
         if key not in self.files:
             raise FileNotFoundError(key)
@@ -226,6 +227,19 @@ def test_every_error_of_the_storage_is_a_storage_error_and_never_absence(error: 
             ask()
 
 
+def test_a_client_that_drops_the_condition_creates_nothing() -> None:
+    """s3fs before 2024.12 took ``mode`` for an argument of S3, which has none, and replaced what was there."""
+
+    class Former(Store):
+        async def _pipe_file(self, path: str, data: bytes, chunksize: int = 1, **kwargs: Any) -> None:
+            raise AssertionError("called by pipe_file")
+
+    store = Former()
+    with pytest.raises(StorageError, match=r"install s3fs 2024\.12 or newer"):
+        create_file(in_store(store) / "x", b"mine")
+    assert store.files == {}
+
+
 def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created() -> None:
     store = Store()
     store.after = BotoError("connection reset")
@@ -239,7 +253,7 @@ def test_a_file_whose_creation_was_answered_by_an_error_is_not_taken_as_created(
 def test_a_storage_that_returns_other_bytes_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store()
     folder = in_store(store)
-    monkeypatch.setattr(Store, "cat_file", lambda self, key: b"other")
+    monkeypatch.setattr(Store, "cat_file", lambda self, key, start: b"other")
     with pytest.raises(StorageError, match="does not hold what was written"):
         create_file(folder / "x", b"mine")
 

@@ -193,6 +193,52 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_pa
     assert record["groups"][0]["before"][0]["offsets"] == [5]
 
 
+@pytest.mark.safety
+def test_what_was_committed_since_the_record_is_not_forgotten(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Nothing has it but the broker: a client without membership, as Flink's or Spark's, has just committed it."""
+    admin.groups = {"a": FakeGroup({T0: 5, U0: 3}), "b": FakeGroup({T0: 5}), "c": FakeGroup({T0: 5})}
+
+    def commit(call: str) -> None:
+        if records(tmp_path):
+            admin.commit("b", *T0, 6)
+            admin.commit("a", *U0, 4)  # of a topic that stays
+
+    admin.before = commit
+    with pytest.raises(GroupsFailedError, match=r"1 of 3 failed: 'b': .*moved since they were recorded") as failed:
+        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b", "c"], topics=["t"])
+    assert list(failed.value.errors) == ["b"]
+    assert [admin.groups[id_].positions for id_ in "abc"] == [{U0: 4}, {T0: 6}, {}]
+
+
+@pytest.mark.safety
+def test_offsets_are_forgotten_by_the_broker_that_described_the_group_and_soon(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """Its successor may know better: a broker that stood still is replaced, and answers by what it knew."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+
+    def move(call: str) -> None:
+        if call == "delete offsets":
+            admin.groups["b"].coordinator = 2
+
+    admin.before = move
+    with pytest.raises(GroupsFailedError, match=r"'b'.*NOT_COORDINATOR"):
+        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a", "b"], topics=["t"])
+    assert [admin.groups[id_].positions for id_ in "ab"] == [{}, {T0: 5}]
+    assert all(within is not None and within <= 15 for within in admin.send_within)
+
+
+def test_what_was_forgotten_is_read_back(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+
+    async def confirm(*_: Any, **__: Any) -> None:
+        """A leader that dies right after it confirmed a deletion."""
+
+    monkeypatch.setattr(admin, "delete_consumer_group_offsets", confirm)
+    with pytest.raises(GroupsFailedError, match=r"'a': 1 partition\(s\) have a committed offset still"):
+        run(DeleteGroupOffsetsOperator, tmp_path, group_ids=["a"], topics=["t"])
+
+
 def test_doubt_about_one_group_forgets_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
     admin.errors["b"] = broker_error("GROUP_AUTHORIZATION_FAILED")

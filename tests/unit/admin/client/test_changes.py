@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin.handlers.tombstone_size import BUDGET_BYTES
 from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MissingAnswerError, PartitionsFailedError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConfigurationError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+    PartitionsFailedError,
+)
 from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import (
     API_VERSIONS,
@@ -80,6 +87,66 @@ async def test_a_group_in_slices_is_emptied_by_the_coordinator_that_is_named() -
         assert {sent.broker_id for sent in (*fake.requests(OFFSET_DELETE), *fake.requests(DELETE_GROUPS))} == {before}
     assert isinstance(results["g0"].error, BrokerError)
     assert fake.groups == {"g0"}
+
+
+async def test_only_the_coordinator_that_is_named_is_asked_to_delete_offsets() -> None:
+    """It described the group, with its members' subscriptions; its successor would delete what was committed since."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+        fake.moved = {"g0": 3 - before}
+        with pytest.raises(BrokerError) as refused:
+            await admin.delete_consumer_group_offsets("g0", [TopicPartition("t", 0)], coordinator=before)
+        assert refused.value.name == "NOT_COORDINATOR"
+        assert {sent.broker_id for sent in fake.requests(OFFSET_DELETE)} == {before}
+        assert fake.requests(FIND_COORDINATOR) == []
+        await admin.delete_consumer_group_offsets("g0", [TopicPartition("t", 0)], coordinator=3 - before)
+
+
+WIDE = [TopicPartition("w" * 200, number) for number in range(6_000)]
+
+
+async def test_offsets_that_are_too_many_for_a_batch_are_deleted_in_slices() -> None:
+    asked: list[int] = []
+
+    def note(broker_id: int, version: int, request: Any) -> None:
+        asked.append(sum(len(topic.partitions) for topic in request.topics))
+
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        fake.control(OFFSET_DELETE, note)
+        await admin.delete_consumer_group_offsets("g0", WIDE)
+        assert sum(asked) == len(WIDE)
+        assert max(asked) * len(WIDE[0].topic) <= BUDGET_BYTES
+        asked.clear()
+        await admin.delete_consumer_group_offsets("g0", WIDE[:100])
+        assert asked == [100]
+
+
+async def test_what_a_later_slice_does_not_delete_is_named_and_the_others_are_done() -> None:
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        before = fake.coordinator("g0")
+
+        def move(broker_id: int, version: int, request: Any) -> None:
+            if len(fake.requests(OFFSET_DELETE)) == 2:
+                fake.moved = {"g0": 3 - before}
+
+        fake.control(OFFSET_DELETE, move)
+        with pytest.raises(PartitionsFailedError) as failed:
+            await admin.delete_consumer_group_offsets("g0", WIDE, coordinator=before)
+        assert len(fake.requests(OFFSET_DELETE)) == 2, "nothing after the first failure of all"
+        left = failed.value.partition_errors
+        assert WIDE[0] not in left
+        assert WIDE[-1] in left
+        assert {error.name for error in left.values() if isinstance(error, BrokerError)} == {"NOT_COORDINATOR"}
+        with pytest.raises(BrokerError, match="NOT_COORDINATOR"):
+            await admin.delete_consumer_group_offsets("g0", WIDE, coordinator=before)
+
+
+async def test_a_lost_answer_to_a_later_slice_is_an_unknown_outcome() -> None:
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        fake.control(OFFSET_DELETE, lambda *_: Cut if len(fake.requests(OFFSET_DELETE)) == 2 else None)
+        with pytest.raises(OutcomeUnknownError):
+            await admin.delete_consumer_group_offsets("g0", WIDE)
+        assert len(fake.requests(OFFSET_DELETE)) == 2
 
 
 async def test_to_delete_nothing_is_to_ask_nothing() -> None:

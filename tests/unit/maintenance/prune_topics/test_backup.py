@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import load_backup
+from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
-from tests.unit.maintenance.prune_topics.scene import OLD, cluster, layout_in, old_offsets, planned, prune
+from tests.unit.maintenance.prune_topics.scene import (
+    OLD,
+    SAVED,
+    cluster,
+    layout_in,
+    old_offsets,
+    outcomes,
+    plan,
+    planned,
+    prune,
+    snapshots,
+)
 from tests.unit.maintenance.scene import LATER
 
 pytestmark = pytest.mark.safety
@@ -68,6 +84,21 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert load_backup(layout, of.plan_id).topic_ids == {"old": "id-of-old"}
 
 
+async def test_a_topic_that_was_recreated_since_the_plan_is_not_restored(tmp_path: Path) -> None:
+    """A broker that was down when the topic was deleted may still have its offsets: they are not the new topic's."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.ids = {"old": "id-of-old", "live": "id-of-live", "another": "id-of-another"}
+    admin.commit("app", "another", 0, 1)
+    of = plan(layout, await snapshots(admin, layout, view=partial(read_view_for_snapshot, admin)))
+    admin.ids["old"] = "id-of-the-new-old"
+    await prune(admin, layout, of)
+    assert load_backup(layout, of.plan_id).topic_ids["old"] == "id-of-old"
+    admin.groups["app"].members = 0
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert {where.topic for where in change.after} == {"another"}
+    assert "recreated" in change.skipped[OLD[0]]
+
+
 async def test_a_restore_of_topics_keeps_newer_commits_and_makes_no_group(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     of = await planned(admin, layout)
@@ -90,3 +121,90 @@ async def test_a_pruned_group_is_no_deleted_group(tmp_path: Path) -> None:
     history = Journal(layout.base, CLUSTER_ID).current()
     assert (set(history.deletions()), history.of_group("app")) == ({"app [old]"}, [])
     assert [run.begun["what"] for run in history.runs] == ["prune-topics"]
+
+
+OLDER = TopicPartition("older", 0)
+
+
+async def pruned_beside_one_in_use(admin: FakeAdmin, layout: Layout) -> PrunePlan:
+    """Plan two topics, of which somebody uses one again before they are pruned; then let the group have no members."""
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+
+    def use_again(call: str) -> None:
+        if call == "describe":
+            admin.commit("app", "older", 0, 40)
+
+    admin.before = use_again
+    assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe", "app [older]": "kept:moved"}
+    admin.before = lambda call: None
+    admin.groups["app"].members = 0
+    return of
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+async def test_a_topic_that_was_kept_is_no_matter_to_the_restore_of_the_pruned_ones(
+    tmp_path: Path, overwrite: bool
+) -> None:
+    """The backup has it, too. It was in use, so it must not be set back, nor keep the others from being restored."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await pruned_beside_one_in_use(admin, layout)
+    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert (done.outcome, done.partitions) == (ChangeOutcome.CHANGED, 2)
+    assert old_offsets(admin) == SAVED
+    assert admin.groups["app"].positions[OLDER] == 40, "what was never pruned is not set back"
+    assert "older[0]" in done.skipped
+    # Once more: nothing is left to be done.
+    (again,) = await apply_changes(admin, await propose_restore(admin, layout, of.plan_id), dry_run=False)
+    assert again.outcome is ChangeOutcome.UNCHANGED
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+async def test_a_pruned_topic_that_is_used_since_keeps_its_newer_commits_and_no_other_topic(
+    tmp_path: Path, overwrite: bool
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+    await prune(admin, layout, of)
+    admin.commit("app", "older", 0, 40)
+    admin.groups["app"].members = 0
+    changes = await propose_restore(admin, layout, of.plan_id, overwrite=overwrite)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert done.outcome is ChangeOutcome.CHANGED
+    assert old_offsets(admin) == SAVED
+    assert admin.groups["app"].positions[OLDER] == (3 if overwrite else 40)
+
+
+async def test_a_restore_needs_no_journal(tmp_path: Path) -> None:
+    """Who undoes an accident may have lost it. Then all topics of the backup count as pruned."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await pruned_beside_one_in_use(admin, layout)
+    (entry,) = (tmp_path / "_journal" / CLUSTER_ID).glob("*.json")
+    entry.write_bytes(b"damaged")
+    changes = await propose_restore(admin, layout, of.plan_id)
+    (done,) = await apply_changes(admin, changes, dry_run=False)
+    assert (done.outcome, old_offsets(admin)) == (ChangeOutcome.CHANGED, SAVED)
+    (change,) = await propose_restore(admin, layout, of.plan_id, overwrite=True)
+    assert OLDER in change.after
+
+
+async def test_a_group_that_is_called_like_a_topic_of_another_one_blocks_no_plan(tmp_path: Path) -> None:
+    """Who may create groups chooses their names. What a backup lacks is named by topic, and what it has by group."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.groups["app [old]"] = cluster().groups["app"]
+    admin.commit("app", "older", 0, 3)
+    of = await planned(admin, layout)
+    admin.commit("app", "old", 0, 8)
+    assert await outcomes(admin, layout, of) == {
+        "app [old]": "kept:moved",
+        "app [older]": "deleted:safe",
+        "app [old] [old]": "deleted:safe",
+    }
+    assert list(load_backup(layout, of.plan_id).not_backed_up) == ["app [old]"]
+    manifest = json.loads(layout.backup_manifest(of.plan_id).read_bytes())
+    manifest["not_backed_up"]["app [older]"] = "moved"
+    layout.backup_manifest(of.plan_id).write_bytes(json.dumps(manifest).encode())
+    with pytest.raises(BackupError, match="lists as not backed up"):
+        await prune(admin, layout, of)

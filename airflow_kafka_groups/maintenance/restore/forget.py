@@ -1,0 +1,89 @@
+"""Delete committed offsets that are on record. Groups are read once more right before: what was committed since stays.
+
+The record is all that brings the offsets back, and a client without membership may commit at any time. So each group is
+deleted from within some seconds of its reading, and only by the broker that described it (``admin.client.changes``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, MissingAnswerError
+from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
+from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.protocols import OffsetDeletionAdmin, committed_of
+from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_in
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
+
+_AT_ONCE = 20
+
+Failures = dict[str, KafkaGroupsError]
+
+
+async def forget_offsets(
+    admin: OffsetDeletionAdmin,
+    recorded: Mapping[str, Commits],
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Failures:
+    """Delete recorded offsets, and return the groups that failed, each with the reason.
+
+    :param recorded: the offsets to delete, by group.
+    :param progress: called with the number of groups that are done, and of all.
+    """
+    group_ids, failed = list(recorded), Failures()
+    for start in range(0, len(group_ids), _AT_ONCE):
+        chunk = group_ids[start : start + _AT_ONCE]
+        failed |= await _forget_chunk(admin, {group_id: recorded[group_id] for group_id in chunk})
+        progress(start + len(chunk), len(group_ids))
+    return failed
+
+
+async def _forget_chunk(admin: OffsetDeletionAdmin, recorded: Mapping[str, Commits]) -> Failures:
+    send_by = clock.now() + MAX_READ_AGE_SECONDS
+    described, offsets = await read_groups(admin, list(recorded))
+
+    async def forget(group_id: str) -> KafkaGroupsError | None:
+        try:
+            group, there = _unmoved(recorded[group_id], described.get(group_id), offsets[group_id])
+            if there:
+                await admin.delete_consumer_group_offsets(
+                    group_id,
+                    there,
+                    send_within=max(send_by - clock.now(), 0.0),
+                    coordinator=group.coordinator,
+                )
+        except KafkaGroupsError as error:
+            return error
+        return None
+
+    errors = await asyncio.gather(*map(forget, recorded))
+    failed = {group_id: error for group_id, error in zip(recorded, errors, strict=True) if error is not None}
+    done = [group_id for group_id in recorded if group_id not in failed]
+    left = await committed_of(admin, done) if done else {}
+    for group_id in done:
+        if (error := _why_left(recorded[group_id], left[group_id])) is not None:
+            failed[group_id] = error
+    return failed
+
+
+def _unmoved(
+    recorded: Commits, described: GroupResult[GroupDescription] | None, offsets: GroupResult[GroupOffsets]
+) -> tuple[GroupDescription, list[TopicPartition]]:
+    """Return the description of a group, and which of the recorded offsets it still has; raise if they have moved."""
+    if described is None:
+        raise MissingAnswerError("its coordinator returned no result")
+    now = commits_in(offsets.unwrap())
+    topics = {where.topic for where in recorded}
+    if any(value != recorded.get(where) for where, value in now.items() if where.topic in topics):
+        raise MaintenanceError("its offsets have moved since they were recorded: nothing of it was deleted")
+    return described.unwrap(), [where for where in recorded if where in now]
+
+
+def _why_left(recorded: Commits, read: GroupResult[GroupOffsets]) -> KafkaGroupsError | None:
+    if read.value is None:
+        return MaintenanceError(f"its offsets could not be read back: {read.error}")
+    left = recorded.keys() & commits_in(read.value).keys()
+    return MaintenanceError(f"{len(left)} partition(s) have a committed offset still, or again") if left else None

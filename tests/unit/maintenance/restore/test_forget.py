@@ -1,0 +1,71 @@
+"""Deleting offsets that are on record: in chunks, each read right before; what moved, or is still there, is said."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.exceptions import MissingAnswerError
+from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_in
+from airflow_kafka_groups.maintenance.restore.forget import forget_offsets
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, timeout
+
+pytestmark = pytest.mark.safety
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+
+
+async def recorded(admin: FakeAdmin) -> dict[str, Commits]:
+    read = await admin.list_consumer_group_offsets(list(admin.groups))
+    found = {id_: {w: v for w, v in commits_in(each.unwrap()).items() if w.topic == "t"} for id_, each in read.items()}
+    admin.forget_calls()
+    return dict(found)
+
+
+def cluster(count: int = 1) -> FakeAdmin:
+    groups = {f"g{number:02}": FakeGroup({T0: 5, T1: 6, U0: 7}) for number in range(count)}
+    return FakeAdmin(groups, log=(0, 100))
+
+
+async def test_groups_are_read_right_before_their_offsets_are_deleted_some_at_once() -> None:
+    admin, told = cluster(45), list[tuple[int, int]]()
+    assert await forget_offsets(admin, await recorded(admin), lambda *done: told.append(done)) == {}
+    assert all(group.positions == {U0: 7} for group in admin.groups.values())
+    assert told == [(20, 45), (40, 45), (45, 45)]
+    assert [name for name in admin.call_names if name != "delete offsets"] == ["describe", *["stable offsets"] * 2] * 3
+
+
+async def test_what_is_gone_already_is_no_error_and_a_new_partition_is() -> None:
+    admin = cluster(3)
+    known = await recorded(admin)
+    del admin.groups["g00"].offsets[T1]
+    admin.groups["g01"].offsets = {}
+    admin.commit("g02", "t", 9, 1)
+    failed = await forget_offsets(admin, known)
+    assert list(failed) == ["g02"]
+    assert "moved" in str(failed["g02"])
+    assert admin.asked("delete offsets") == ["g00"]
+
+
+async def test_a_group_that_cannot_be_read_again_keeps_its_offsets() -> None:
+    admin = cluster(2)
+    known = await recorded(admin)
+    admin.describe_errors["g00"] = timeout()
+    admin.silent = {"g01"}
+    failed = await forget_offsets(admin, known)
+    assert failed["g00"] is admin.describe_errors["g00"]
+    assert isinstance(failed["g01"], MissingAnswerError)
+    assert admin.asked("delete offsets") == []
+
+
+async def test_what_cannot_be_read_back_is_said() -> None:
+    admin = cluster()
+    known = await recorded(admin)
+
+    def fail(call: str) -> None:
+        if call == "delete offsets":
+            admin.offset_errors["g00"] = timeout()
+
+    admin.before = fail
+    assert "could not be read back" in str((await forget_offsets(admin, known))["g00"])
