@@ -19,7 +19,13 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+)
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
@@ -91,9 +97,7 @@ async def apply_changes(
     """
     size = chunk_groups or _CHUNK_GROUPS
     one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
-    order: Sequence[int] = range(len(changes))
-    if len(changes) > size:
-        order = _commit_order([change.group_id for change in changes], size, len(await admin.brokers()))
+    order = await _commit_order(admin, [change.group_id for change in changes], size)
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
     try:
@@ -112,19 +116,26 @@ async def apply_changes(
     return [result for _, result in sorted(zip(order, results, strict=True), key=itemgetter(0))]
 
 
-def _commit_order(group_ids: Sequence[str], size: int, brokers: int) -> list[int]:
+async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int) -> Sequence[int]:
     """Return the places of groups in the order in which to commit them, so many at once.
 
     A broker writes and replicates those commits together that are of one partition of ``__consumer_offsets``. So each
     chunk is of few partitions, but of neighbours, which have different leaders: all brokers have something to do.
     """
+    as_given = range(len(group_ids))
+    if len(group_ids) <= size:
+        return as_given
+    try:
+        brokers = len(await admin.brokers())
+    except KafkaGroupsError:  # what is wrong, each group will say
+        return as_given
     some = size // max(_PARTITIONS_OF_A_BROKER * brokers, 1)
     if some < 2:
-        return list(range(len(group_ids)))
+        return as_given
     at_once = size // some
     seen: defaultdict[int, count[int]] = defaultdict(count)
     keys = [(of // at_once, next(seen[of]) // some) for of in offsets_partitions(group_ids, _PARTITIONS)]
-    return sorted(range(len(keys)), key=keys.__getitem__)
+    return sorted(as_given, key=keys.__getitem__)
 
 
 async def _apply_chunk(

@@ -315,6 +315,21 @@ async def test_a_chunk_has_many_groups_of_few_partitions_of_the_offsets_topic(mo
     assert all({of % 2 for of in chunk} == {0, 1} for chunk in chunks)
 
 
+async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 100)
+    names = [f"group-{number:04d}" for number in range(201)]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+
+    async def unknown() -> Any:
+        raise ConnectionFailedError("b1:9092", "refused")
+
+    monkeypatch.setattr(admin, "brokers", unknown)
+    changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+    results = await apply_changes(admin, changes, dry_run=False)
+    assert [result.group_id for result in results] == names
+    assert {result.outcome for result in results} == {ChangeOutcome.CHANGED}
+
+
 async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 1)
     names = ["a", "b", "c"]
