@@ -17,6 +17,8 @@ from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 
 _INTEGERS_IN_A_ROW = PACKED_ROW_SIZE // 4
+_HALVES = (0, 1) if sys.byteorder == "little" else (1, 0)
+"""Where the lower and the higher half of an offset are in memory."""
 
 
 def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
@@ -101,7 +103,7 @@ class OffsetRows:
         if sys.byteorder == "little":  # the network's order is big-endian
             flat.byteswap()
         step = _INTEGERS_IN_A_ROW
-        low, high = (0, 1) if sys.byteorder == "little" else (1, 0)
+        low, high = _HALVES
         offsets = array("i", bytes(8 * (len(flat) // step)))
         offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
         ends = as_column(pa.int64(), self._ends)
@@ -144,6 +146,18 @@ def as_array(kind: str, numbers: Any) -> array[int]:
         data = memoryview(numbers.buffers()[1])
         values.frombytes(data[first : first + len(numbers) * values.itemsize])
     return values
+
+
+def packed_rows(partitions: array[int], offsets: array[int], leader_epochs: array[int]) -> bytes:
+    """Return columns as the rows of ``TopicOffsets.packed``, one after the other."""
+    halves = array("i", offsets.tobytes())
+    step, (low, high) = _INTEGERS_IN_A_ROW, _HALVES
+    flat = array("i", bytes(PACKED_ROW_SIZE * len(partitions)))
+    flat[0::step], flat[3::step] = partitions, leader_epochs
+    flat[1::step], flat[2::step] = halves[high::2], halves[low::2]
+    if sys.byteorder == "little":  # the network's order is big-endian
+        flat.byteswap()
+    return flat.tobytes()
 
 
 def null_if_negative(numbers: Any) -> Any:

@@ -155,5 +155,5 @@ def partitions_of(groups: Iterable[GroupOffsets]) -> list[TopicPartition]:
     by_topic: dict[str, set[int]] = {}
     for offsets in groups:
         for topic in offsets.topics:
-            by_topic.setdefault(topic.topic, set()).update(topic.partitions)
+            by_topic.setdefault(topic.topic, set()).update(topic.flat_rows()[0::3])
     return [TopicPartition(topic, number) for topic, numbers in by_topic.items() for number in sorted(numbers)]

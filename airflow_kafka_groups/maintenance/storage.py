@@ -233,7 +233,7 @@ def write_listing(
     :param rows: its entries, which are encoded one by one: of a million only the bytes are ever there.
     """
     begin = json.dumps({**head, items: []}, allow_nan=False).removesuffix("]}")
-    encode = json.JSONEncoder(allow_nan=False).encode
+    encode = json.JSONEncoder(allow_nan=False, check_circular=False).encode  # rows are made for this
 
     def parts() -> Iterator[bytes]:
         yield begin.encode()

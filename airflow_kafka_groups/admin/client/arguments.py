@@ -116,10 +116,11 @@ def _are_commits(offsets: GroupOffsets) -> bool:
     for topic in topics:
         if not len(topic):
             continue
-        partitions = topic.partitions
-        if min(partitions) < 0 or min(topic.offsets) < 0 or len(set(partitions)) != len(partitions):
+        flat = topic.flat_rows()
+        partitions = flat[0::3]
+        if min(partitions) < 0 or min(flat[1::3]) < 0 or len(set(partitions)) != len(partitions):
             return False
-        if min(topic.leader_epochs) < -1:  # -1 where there is none
+        if min(flat[2::3]) < -1:  # -1 where there is none
             return False
     return True
 

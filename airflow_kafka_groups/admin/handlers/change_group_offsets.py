@@ -100,7 +100,7 @@ def _sort(
     api: Api, broker_id: BrokerId, group_id: str, asked: Iterable[TopicPartition], response: OffsetChangeAnswer
 ) -> HandlerResult[str, None]:
     if isinstance(asked, GroupOffsets) and all(
-        [tuple(topic.partitions) == response.changed.get(topic.topic) for topic in asked.topics]
+        [topic.flat_rows()[0::3] == response.changed.get(topic.topic) for topic in asked.topics]
     ):  # a restore, as nearly always
         return HandlerResult({group_id: None})
     result: HandlerResult[str, None] = HandlerResult()

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby, pairwise
-from typing import Any, NamedTuple
+from itertools import pairwise
+from typing import NamedTuple
 
-from airflow_kafka_groups.admin.arrow import as_array
-from airflow_kafka_groups.admin.arrow_values import fill_nulls
+from airflow_kafka_groups.admin.arrow import as_array, packed_rows
+from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
+from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 
 
 class BackupEntry(NamedTuple):
@@ -45,33 +45,36 @@ class BackedUpGroup:
 
 def groups_of(block: GroupBlock, entries: Sequence[BackupEntry]) -> Iterator[BackedUpGroup]:
     """Yield the groups of a verified block with their offsets."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     topics = block.rows["topic"].dictionary_encode()
-    names, topic = topics.dictionary.to_pylist(), topics.indices.to_pylist()
-    columns = [_known(block.rows[name], kind) for name, kind in _NUMBERS.items()]
-    metadata = block.rows["metadata"].to_pylist()
-    plain = not any(metadata)
+    names = topics.dictionary.to_pylist()
+    group = repeat(column(range(len(block)), pa.int64()), column(block.ends, pa.int32()))
+    key = pc.add(pc.multiply(group, literal(len(names))), topics.indices)
+    runs, rows = pc.run_end_encode(key), block.rows
+    if pc.count_distinct(runs.values).as_py() < len(runs.values):  # rows of a topic lie apart
+        order = pc.sort_indices(key)  # which keeps their order
+        runs, rows = pc.run_end_encode(key.take(order)), rows.take(order)
+    numbers = {name: as_array(kind, fill_nulls(rows[name], -1)) for name, kind in _NUMBERS.items()}
+    packed = packed_rows(*(numbers[name] for name in ("partition", "committed_offset", "leader_epoch")))
+    metadata = fill_nulls(rows["metadata"], "")
+    texts = metadata.to_pylist() if pc.max(pc.binary_length(metadata)).as_py() else []
+    ends = zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True)
     for entry, (start, end) in zip(entries, pairwise([0, *block.ends]), strict=True):
-        of_rows, texts = [column[start:end] for column in columns], metadata[start:end]
-        runs = [(number, len(list(rows))) for number, rows in groupby(topic[start:end])]
-        if len(dict(runs)) < len(runs):  # rows of a topic lie apart; sorting by topic keeps their order
-            order = sorted(range(end - start), key=topic[start:end].__getitem__)
-            of_rows = [array(column.typecode, map(column.__getitem__, order)) for column in of_rows]
-            texts = [texts[row] for row in order]
-            runs = [(number, len(list(rows))) for number, rows in groupby(sorted(topic[start:end]))]
-        parts, first = [], 0
-        for number, count in runs:
-            rows = slice(first, first + count)
-            some = None if plain or not any(texts[rows]) else tuple(texts[rows])
-            partition, offset, epoch = (column[rows] for column in of_rows[:3])
-            parts.append(TopicOffsets(names[number], partition, offset, epoch, some))
-            first += count
-        yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=tuple(of_rows[3:]))
+        parts, first = [], start
+        while first < end:
+            last, number = next(ends)
+            part = TopicOffsets.packed(
+                names[number % len(names)], packed[first * PACKED_ROW_SIZE : last * PACKED_ROW_SIZE]
+            )
+            if any(texts[first:last]):
+                part.metadata = tuple(texts[first:last])
+            parts.append(part)
+            first = last
+        bounds = numbers["log_start"][start:end], numbers["log_end"][start:end]
+        yield BackedUpGroup(entry=entry, offsets=GroupOffsets(entry.group_id, tuple(parts)), bounds=bounds)
 
 
 _NUMBERS = {"partition": "i", "committed_offset": "q", "leader_epoch": "i", "log_start": "q", "log_end": "q"}
-"""The columns of numbers, and how wide they are."""
-
-
-def _known(numbers: Any, kind: str) -> array[int]:
-    """Return the numbers of a column, -1 for those that are not known."""
-    return as_array(kind, fill_nulls(numbers, -1))
+"""The columns of numbers, and how wide they are. A number that is not known becomes -1."""

@@ -8,15 +8,24 @@ Afterwards the offsets are read back and compared.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import count
+from operator import itemgetter
 from typing import Protocol
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
-from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+)
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
@@ -30,6 +39,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
 )
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
 from airflow_kafka_groups.models import (
+    Broker,
     BrokerId,
     GroupDescription,
     GroupOffsets,
@@ -42,10 +52,15 @@ _CHUNK_GROUPS = 1_000
 _MOVED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"})
 _CHUNKS_AT_ONCE = 2
 """While brokers write one chunk, the next is read and judged."""
+_PARTITIONS = 50  # of __consumer_offsets, as brokers are shipped; where there are more or fewer, order gains less
+_PARTITIONS_OF_A_BROKER = 2
 
 
 class CommitAdmin(GroupAdmin, Protocol):
     """The part of ``AdminClient`` that this module uses."""
+
+    async def brokers(self) -> tuple[Broker, ...]:
+        """Return the live brokers."""
 
     async def alter_consumer_group_offsets(
         self,
@@ -82,11 +97,12 @@ async def apply_changes(
     """
     size = chunk_groups or _CHUNK_GROUPS
     one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
+    order = await _commit_order(admin, [change.group_id for change in changes], size)
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
     try:
         for start in range(0, len(changes), size):
-            chunk = changes[start : start + size]
+            chunk = [changes[place] for place in order[start : start + size]]
             under_way.append(asyncio.create_task(one(chunk)))
             last = start + size >= len(changes)
             while under_way and (last or len(under_way) == _CHUNKS_AT_ONCE):
@@ -97,7 +113,29 @@ async def apply_changes(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-    return results
+    return [result for _, result in sorted(zip(order, results, strict=True), key=itemgetter(0))]
+
+
+async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int) -> Sequence[int]:
+    """Return the places of groups in the order in which to commit them, so many at once.
+
+    A broker writes and replicates those commits together that are of one partition of ``__consumer_offsets``. So each
+    chunk is of few partitions, but of neighbours, which have different leaders: all brokers have something to do.
+    """
+    as_given = range(len(group_ids))
+    if len(group_ids) <= size:
+        return as_given
+    try:
+        brokers = len(await admin.brokers())
+    except KafkaGroupsError:  # what is wrong, each group will say
+        return as_given
+    some = size // max(_PARTITIONS_OF_A_BROKER * brokers, 1)
+    if some < 2:
+        return as_given
+    at_once = size // some
+    seen: defaultdict[int, count[int]] = defaultdict(count)
+    keys = [(of // at_once, next(seen[of]) // some) for of in offsets_partitions(group_ids, _PARTITIONS)]
+    return sorted(as_given, key=keys.__getitem__)
 
 
 async def _apply_chunk(

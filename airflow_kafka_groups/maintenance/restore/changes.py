@@ -89,13 +89,14 @@ def _columns(commits: Commits) -> list[dict[str, Any]]:
     if not commits:  # as nearly always before a restore
         return []
     offsets = commits if isinstance(commits, GroupOffsets) else GroupOffsets.from_mapping("", commits)
+    flat = [(topic, topic.flat_rows()) for topic in offsets.topics]
     return [
         {
             "topic": topic.topic,
-            "partitions": topic.partitions.tolist(),
-            "offsets": topic.offsets.tolist(),
-            "leader_epochs": topic.leader_epochs.tolist(),
+            "partitions": list(rows[0::3]),
+            "offsets": list(rows[1::3]),
+            "leader_epochs": list(rows[2::3]),
             "metadata": topic.metadata,
         }
-        for topic in offsets.topics
+        for topic, rows in flat
     ]

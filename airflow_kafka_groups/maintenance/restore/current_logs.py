@@ -5,7 +5,6 @@ An offset is restored only into the log that it was committed for, and only wher
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -28,19 +27,19 @@ class CurrentLogs:
     def __init__(self, ends: Ends, recreated: Mapping[str, str]) -> None:
         self._ends = ends
         self._recreated = recreated
-        self._known: dict[tuple[str, bytes], _Columns | None] = {}
+        self._known: dict[tuple[str, tuple[int, ...]], _Columns | None] = {}
 
-    def columns(self, topic: str, partitions: array[int]) -> _Columns | None:
+    def columns(self, topic: str, partitions: tuple[int, ...]) -> _Columns | None:
         """Return the log starts and the log ends of partitions, or ``None`` unless all of them are known.
 
         Thousands of groups have the same partitions, so each combination is looked up once.
         """
-        key = topic, partitions.tobytes()
+        key = topic, partitions
         if key not in self._known:
             self._known[key] = self._columns(topic, partitions)
         return self._known[key]
 
-    def _columns(self, topic: str, partitions: array[int]) -> _Columns | None:
+    def _columns(self, topic: str, partitions: tuple[int, ...]) -> _Columns | None:
         found = [self._ends.get(TopicPartition(topic, partition)) for partition in partitions]
         bounds = [each for each in found if isinstance(each, tuple)]
         if topic in self._recreated or not found or len(bounds) < len(found):

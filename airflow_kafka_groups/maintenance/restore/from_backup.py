@@ -144,12 +144,13 @@ def _all_restorable(group: BackedUpGroup, logs: CurrentLogs) -> bool:
     """Return whether none of the group's partitions is skipped: ``CurrentLogs.why_skipped`` of all, by column."""
     first = 0
     for topic in group.offsets.topics:
-        now = logs.columns(topic.topic, topic.partitions)
+        flat = topic.flat_rows()
+        now = logs.columns(topic.topic, flat[0::3])
         if now is None:
             return False
         starts, stops = now
         old_starts, old_stops = (column[first : first + len(starts)] for column in group.bounds)
-        offsets = topic.offsets
+        offsets = flat[1::3]
         for less, more in ((old_stops, stops), (old_starts, starts), (starts, offsets), (offsets, stops)):
             if not all(map(le, less, more)):
                 return False

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.admin import to_arrow
+from airflow_kafka_groups.admin.arrow import packed_rows
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 
 COLUMNS = ("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata")
@@ -78,3 +79,11 @@ def test_columns_hold_what_the_groups_hold_whether_packed_or_not(groups: list[di
 def test_a_topic_without_rows_has_none() -> None:
     full = TopicOffsets("t", array("i", [3]), array("q", [9]), array("i", [-1]))
     assert rows_of([GroupOffsets("g", (TopicOffsets.packed("e", b""), full))]) == [("g", "t", 3, 9, None, "")]
+
+
+@given(st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(-1, 2**63 - 1), st.integers(-1, 2**31 - 1))))
+def test_columns_become_rows_as_a_broker_sends_them(rows: list[tuple[int, int, int]]) -> None:
+    partitions, offsets, epochs = (array(kind, [row[place] for row in rows]) for place, kind in enumerate("iqi"))
+    made = packed_rows(partitions, offsets, epochs)
+    assert made == TopicOffsets("t", partitions, offsets, epochs).packed_rows()
+    assert list(TopicOffsets.packed("t", made).rows()) == [(*row, "") for row in rows]

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     KafkaGroupsError,
@@ -288,6 +289,45 @@ async def test_each_change_has_one_result_in_order_and_progress_is_told(monkeypa
     assert told == [("commit", 200, 401), ("commit", 400, 401), ("commit", 401, 401)]
     assert "g1" not in admin.asked("describe"), "what is kept anyway is not asked about"
     assert admin.groups["g1"].positions == {T0: 5}
+
+
+async def test_a_chunk_has_many_groups_of_few_partitions_of_the_offsets_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Brokers write and replicate commits of one partition together; neighbours have different leaders."""
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 100)
+    names = [f"group-{number:04d}" for number in range(2_000)]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+    admin.hosts = {1: "b1", 2: "b2"}
+    chunks: list[set[int]] = []
+    write = admin.alter_consumer_group_offsets
+
+    async def note(offsets: Any, **how: Any) -> Any:
+        chunks.append(set(offsets_partitions(list(offsets), 50)))
+        return await write(offsets, **how)
+
+    monkeypatch.setattr(admin, "alter_consumer_group_offsets", note)
+    changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+    results = await apply_changes(admin, changes, dry_run=False)
+    assert [result.group_id for result in results] == names
+    assert {result.outcome for result in results} == {ChangeOutcome.CHANGED}
+    assert sorted(admin.asked("alter")) == names
+    assert len(chunks) == 20
+    assert all(len(chunk) <= 3 * 4 for chunk in chunks), "as given, each would have groups of nearly all partitions"
+    assert all({of % 2 for of in chunk} == {0, 1} for chunk in chunks)
+
+
+async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 100)
+    names = [f"group-{number:04d}" for number in range(201)]
+    admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
+
+    async def unknown() -> Any:
+        raise ConnectionFailedError("b1:9092", "refused")
+
+    monkeypatch.setattr(admin, "brokers", unknown)
+    changes = [Change(group_id=name, before=BEFORE, after=AFTER) for name in names]
+    results = await apply_changes(admin, changes, dry_run=False)
+    assert [result.group_id for result in results] == names
+    assert {result.outcome for result in results} == {ChangeOutcome.CHANGED}
 
 
 async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
