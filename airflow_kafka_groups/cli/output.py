@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from typing import IO, TYPE_CHECKING, Any
 
 from airflow_kafka_groups.maintenance.shown import printable
@@ -49,7 +48,7 @@ def stdout_for(format: str) -> IO[str]:
     :param format: one of ``FORMATS``.
     """
     if sys.stdout is None:
-        return open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process
+        return StringIO()
     if isinstance(sys.stdout, TextIOWrapper):
         if format == "csv":
             sys.stdout.reconfigure(encoding="utf-8")
