@@ -70,7 +70,7 @@ def _why_unclear(look: Callable[[Any], Any], request: Any) -> str | None:
             why = _why_no_answer(request) if api else None
             found = None if api else look(backend)
         except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise; its text may have a secret
-            if name == _DATABASE and _has_no_tables():
+            if name == _DATABASE and has_no_tables():
                 continue
             return f"{name}: {type(exc).__name__}"
         if why is not None or found is not None:
@@ -78,16 +78,15 @@ def _why_unclear(look: Callable[[Any], Any], request: Any) -> str | None:
     return None
 
 
-def _has_no_tables() -> bool:
+def has_no_tables() -> bool:
     """Return whether Airflow's database can be asked, and was never set up: a shell with its connections elsewhere."""
     from airflow import settings
     from sqlalchemy import inspect
-    from sqlalchemy.exc import SQLAlchemyError
 
     try:
         engine = settings.get_engine()  # type: ignore[no-untyped-call]  # Airflow's own
         return not inspect(engine).has_table("connection")
-    except SQLAlchemyError:
+    except Exception:  # noqa: BLE001  # whatever its driver raises: it cannot be asked
         return False
 
 
