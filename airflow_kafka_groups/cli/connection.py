@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PROGRAM = "airflow-kafka-groups"
+_CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")
 _OTHERS_MAY_READ = 0o077
@@ -76,8 +77,7 @@ class Cluster:
     @cached_property
     def hook(self) -> KafkaGroupsHook:
         """The hook of ``--conn-id``."""
-        # Outside of a task, Airflow reads connections from its database only in a process that says it may.
-        os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")
+        use_airflow_database()
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
         return KafkaGroupsHook(self._args.conn_id)
@@ -179,6 +179,17 @@ class Cluster:
             for word in (f"--{name.replace('_', '-')}", str(value))
         ]
         return shlex.join([PROGRAM, *words, *same])
+
+
+def use_airflow_database() -> None:
+    """Let Airflow read connections and Variables from its database, as it does only in a process that says it may.
+
+    A database that was never set up is left alone: Airflow would print a traceback for each Variable that it looks for.
+    """
+    from airflow_kafka_groups.hooks.airflow_lookups import has_no_tables
+
+    if _CONTEXT not in os.environ and not has_no_tables():
+        os.environ[_CONTEXT] = "server"
 
 
 def _check_defaults() -> None:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.connection import Cluster, actor
+from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
 from airflow_kafka_groups.cli.messages import Progress, say
 from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -141,7 +140,8 @@ def stoppable(variable: str | None, progress: Progress) -> Iterator[DeletionObse
 
     :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
     """
-    os.environ.setdefault("_AIRFLOW_PROCESS_CONTEXT", "server")  # or Airflow does not read Variables of its database
+    if variable is not None:
+        use_airflow_database()
     observer = _Observer(variable, progress)
     signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
     before = [signal.signal(number, observer.interrupt) for number in signals]

@@ -16,7 +16,7 @@ from difflib import get_close_matches
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.output import Output, add_output_argument
+from airflow_kafka_groups.cli.output import Output, add_output_argument, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 
@@ -24,6 +24,7 @@ _EPILOG = (
     "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
     "130 interrupted."
 )
+_HAPPENED = "stdout lacks the result; what happened is in"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -80,18 +81,20 @@ def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.
 
 def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
-    out = Output(args.output, sys.stdout)
+    out = Output(args.output, stdout_for(args.output))
     try:
         with redirect_stdout(sys.stderr):
             return COMMANDS[name].load().run(args, out)
     except ConfigurationError as error:
         say(f"error: {error}")
         return ExitCode.BAD_USAGE
-    except BrokenPipeError:  # such as "| head": nobody reads on
+    except BrokenPipeError as error:  # such as "| head": nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if out.record is not None:
+            say(f"error: {error}; {_HAPPENED} {out.record}")
         return ExitCode.FAILED
     except (KafkaGroupsError, OSError) as error:
-        say(f"error: {error}")
+        say(f"error: {error}" + (f"; {_HAPPENED} {out.record}" if out.record is not None else ""))
         return ExitCode.FAILED
     except KeyboardInterrupt:
         say("interrupted")

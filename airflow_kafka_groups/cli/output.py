@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from io import StringIO, TextIOWrapper
 from typing import IO, TYPE_CHECKING, Any
 
 from airflow_kafka_groups.maintenance.shown import printable
@@ -38,6 +40,23 @@ def add_output_argument(parser: ArgumentTarget) -> None:
     parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
 
 
+def stdout_for(format: str) -> IO[str]:
+    """Return stdout so that each group's id can be written to it.
+
+    A locale may lack letters: people see their numbers then, and CSV is UTF-8. A closed one takes nothing.
+
+    :param format: one of ``FORMATS``.
+    """
+    if sys.stdout is None:
+        return StringIO()
+    if isinstance(sys.stdout, TextIOWrapper):
+        if format == "csv":
+            sys.stdout.reconfigure(encoding="utf-8")
+        else:
+            sys.stdout.reconfigure(errors="backslashreplace")
+    return sys.stdout
+
+
 class Output:
     """Writes a command's result.
 
@@ -47,12 +66,15 @@ class Output:
     def __init__(self, format: str, stream: IO[str]) -> None:
         self.format = format
         self._stream = stream
+        self.record: str | None = None
+        """Where a result that could not be written can be found, if somewhere; ``None`` when all is written."""
 
     def write(self, table: Table, summary: Mapping[str, Any] | None = None) -> None:
         """Write the rows; the summary is an object around them in JSON, and lines before them in a table.
 
-        CSV has the rows only.
+        CSV has the rows only. Raises ``OSError``.
         """
+        self.record = None if summary is None else summary.get("record")
         match self.format:
             case "json":
                 self._write_json(table, summary)
@@ -63,6 +85,7 @@ class Output:
             case _:
                 self._write_table(table, summary)
         self._stream.flush()
+        self.record = None
 
     def _write_json(self, table: Table, summary: Mapping[str, Any] | None) -> None:
         columns = table.columns

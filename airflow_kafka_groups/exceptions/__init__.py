@@ -5,6 +5,7 @@
     KafkaGroupsError
     ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
     │   └── UnsupportedByClientError  the installed confluent-kafka lacks what the connection needs
+    ├── AirflowUnavailableError       Airflow or a secrets backend could not be asked for a connection
     ├── LocalProtocolError            the request cannot be built
     │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
     │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
@@ -47,6 +48,7 @@ Errors name the broker, the API and the group. They never contain a configuratio
 """
 
 from airflow_kafka_groups.exceptions.client import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     BrokerError,
     ClientClosedError,
@@ -98,6 +100,7 @@ __all__ = [
     "ClientClosedError",
     "ConfigurationError",
     "UnsupportedByClientError",
+    "AirflowUnavailableError",
     "LocalProtocolError",
     "UnsupportedVersionError",
     "NoBatchedRequestError",

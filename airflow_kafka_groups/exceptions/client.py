@@ -26,6 +26,10 @@ class UnsupportedByClientError(ConfigurationError):
     """The installed confluent-kafka lacks what the connection needs, such as Kerberos."""
 
 
+class AirflowUnavailableError(KafkaGroupsError):
+    """Airflow, or one of its secrets backends, could not be asked for a connection. It may exist; try again."""
+
+
 class LocalProtocolError(KafkaGroupsError):
     """A request that cannot be built."""
 

@@ -12,14 +12,16 @@ import asyncio
 import contextvars
 import json
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow.sdk import BaseHook
+from airflow.sdk.exceptions import AirflowNotFoundException
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
 from airflow_kafka_groups.hooks.settings import CONN_TYPE, ConnectionSettings, read_connection
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class KafkaGroupsHook(BaseHook):
     conn_name_attr = "kafka_groups_conn_id"
     default_conn_name = "kafka_groups_default"
     conn_type = CONN_TYPE
-    hook_name = "Kafka consumer groups"
+    hook_name = HOOK_NAME
 
     def __init__(self, kafka_groups_conn_id: str = default_conn_name) -> None:
         super().__init__()
@@ -73,7 +75,8 @@ class KafkaGroupsHook(BaseHook):
     def settings(self) -> ConnectionSettings:
         """The settings of the connection, read once.
 
-        Raises ``ConfigurationError`` if the connection does not exist or a field is invalid.
+        Raises ``ConfigurationError`` if the connection does not exist or a field is invalid, and
+        ``AirflowUnavailableError`` if Airflow cannot be asked for it.
         """
         if self._settings is None:
             self._settings = read_connection(self._connection())
@@ -125,8 +128,11 @@ class KafkaGroupsHook(BaseHook):
         from asgiref.sync import sync_to_async
 
         if self._settings is None:
-            with self._explained() as conn_id:
+            conn_id = checked_connection_id(self.kafka_groups_conn_id)
+            try:
                 connection = await get_async_connection(conn_id)
+            except (AirflowNotFoundException, PermissionError) as exc:
+                raise await sync_to_async(lookup_error)(conn_id, exc) from None
             await sync_to_async(_mask_secrets)(connection)
             self._settings = read_connection(connection)
         return await sync_to_async(self.get_conn)()  # the token source may read a connection
@@ -239,28 +245,13 @@ class KafkaGroupsHook(BaseHook):
             return False, f"{type(exc).__name__}: {exc}"
 
     def _connection(self) -> Any:
-        with self._explained() as conn_id:
+        conn_id = checked_connection_id(self.kafka_groups_conn_id)
+        try:
             connection = self.get_connection(conn_id)
+        except (AirflowNotFoundException, PermissionError) as exc:
+            raise lookup_error(conn_id, exc) from None
         _mask_secrets(connection)
         return connection
-
-    @contextmanager
-    def _explained(self) -> Iterator[str]:
-        """Provide the connection's id. Raises ``ConfigurationError`` with a remedy for a missing connection."""
-        from airflow.sdk.exceptions import AirflowNotFoundException
-
-        conn_id: Any = self.kafka_groups_conn_id
-        if not isinstance(conn_id, str) or not conn_id.strip():
-            raise ConfigurationError(self.conn_name_attr, conn_id, "must be the id of an Airflow connection")
-        try:
-            yield conn_id
-        except AirflowNotFoundException:
-            raise ConfigurationError(
-                self.conn_name_attr,
-                conn_id,
-                f"there is no such connection. Create it in the UI (Admin, Connections, type {self.hook_name!r}), with "
-                f"'airflow connections add', or as the environment variable AIRFLOW_CONN_{conn_id.upper()}",
-            ) from None
 
 
 def _in_running_loop() -> bool:

@@ -8,10 +8,12 @@ from typing import Any
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConfigurationError,
+    FileExistsAlreadyError,
     LeaseLostError,
     LocalProtocolError,
     MaintenanceError,
     OutcomeUnknownError,
+    StorageError,
 )
 
 FINAL: dict[type[Exception], str] = {
@@ -20,24 +22,33 @@ FINAL: dict[type[Exception], str] = {
     LocalProtocolError: "the brokers cannot do this",
     OutcomeUnknownError: "a change may have happened: look before it is made again",
     LeaseLostError: "what was deleted until then is in the audit record: look before the rest is",
+    FileExistsAlreadyError: "what it would write is there already",
     MaintenanceError: "a file or plan is not fit for this, and will not be",
 }
 """Failures that would repeat, or must not be retried without a check, with the reason."""
+_PASSING = (StorageError,)
+"""Failures among these that may be over at the next try: a storage that does not answer is no file that is not fit."""
 
 
-def set_retry_policy(task: Any, mended: tuple[type[Exception], ...] = ()) -> None:
+def set_retry_policy(
+    task: Any, mended: tuple[type[Exception], ...] = (), final: tuple[type[Exception], ...] = ()
+) -> None:
     """Stop a task's retries at failures in ``FINAL``, unless it has its own retry policy.
 
     :param task: an operator or sensor. Without effect on Airflow before 3.3, which has no retry policies.
     :param mended: failures that a retry of this task can mend, whatever ``FINAL`` says. Default: none.
+    :param final: failures that pass, and that this task is not to retry all the same. Default: none.
     """
     if getattr(task, "retry_policy", False) is None:
-        task.retry_policy = _policy(mended)
+        task.retry_policy = _policy(mended, final)
 
 
 @cache
-def _policy(mended: tuple[type[Exception], ...]) -> Any:
+def _policy(mended: tuple[type[Exception], ...], final: tuple[type[Exception], ...]) -> Any:
     from airflow.sdk import ExceptionRetryPolicy, RetryAction, RetryRule
 
-    final = [RetryRule(exception=error, action=RetryAction.FAIL, reason=reason) for error, reason in FINAL.items()]
-    return ExceptionRetryPolicy([*(RetryRule(exception=error, action=RetryAction.DEFAULT) for error in mended), *final])
+    passing = tuple(error for error in _PASSING if error not in final)
+    ends = {error: RetryRule(exception=error, action=RetryAction.FAIL, reason=FINAL[error]) for error in FINAL}
+    narrower = [rule for error, rule in ends.items() if issubclass(error, passing)]  # the first rule that fits counts
+    again = [RetryRule(exception=error, action=RetryAction.DEFAULT) for error in (*mended, *passing)]
+    return ExceptionRetryPolicy([*narrower, *again, *ends.values()])

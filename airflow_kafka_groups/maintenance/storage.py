@@ -209,11 +209,14 @@ def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
     # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     written = hashlib.sha256()
-    with part.open("wb") as file:
-        for data in parts:
-            file.write(data)
-            written.update(data)
-    part.replace(path)
+    try:
+        with part.open("wb") as file:
+            for data in parts:
+                file.write(data)
+                written.update(data)
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)  # on a full disk, each try would leave as much as there is room for
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest() == written.digest()
 

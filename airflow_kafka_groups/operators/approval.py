@@ -11,7 +11,7 @@ from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
-from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.exceptions import PlanError, StorageError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
@@ -66,6 +66,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     )
     operator_extra_links = (CleanupReportLink(),)
     mended_by_retry = (PlanError,)  # a wrong number: the next try asks again
+    final_here = (StorageError,)  # an answer that could not be sealed: who gave it is not asked again by itself
 
     counted: ClassVar[str] = "groups"
     """What a plan is about, in the form."""

@@ -12,6 +12,7 @@ from airflow.sdk import BaseSensorOperator, conf
 from airflow.sdk.exceptions import AirflowSensorTimeout
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     ConfigurationError,
     ConnectionFailedError,
@@ -35,8 +36,8 @@ _GRACE = timedelta(minutes=5)
 class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
     """A sensor that polls a condition until it is reached.
 
-    Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment counts as "not
-    yet"; a wrong password or argument fails the task at once.
+    Subclasses define the condition in ``condition()``. A broker that cannot be reached at the moment, or an Airflow
+    that cannot be asked for the connection, counts as "not yet"; a wrong password or argument fails the task at once.
 
     :param deferrable: wait in the triggerer instead of a worker. Default: Airflow's ``[operators] default_deferrable``.
     :param kafka_groups_conn_id: the connection. Default ``kafka_groups_default`` (templated).
@@ -92,6 +93,9 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             result = self.hook.run(self.asked.check)
         except AuthenticationFailedError:
             raise
+        except AirflowUnavailableError as exc:
+            self.log.warning("Not reached: %s", exc)
+            return False
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as exc:
             self.log.warning("Not reached, the cluster cannot be reached: %s", exc)
             return False

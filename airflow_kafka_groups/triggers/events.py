@@ -53,7 +53,8 @@ class GroupsEventTrigger(BaseEventTrigger):
     :param policy_file: for ``"growing"``: a policy file, whose rules have a ``max_growth_per_day``: an absolute path or
         a URL that the triggerer can read. It is read again at each poll.
     :param report_present: also report groups that match at the first poll, e.g. after a restart of the triggerer.
-        Default false: only changes after the first poll are reported.
+        Default false: only changes after the first poll are reported. Of a group that it could not see, such as one of
+        a broker that did not answer, the poll that sees it is the first one.
     :param poll_interval: seconds between polls. Default 60.
 
     Raises ``ConfigurationError`` for invalid arguments.
@@ -95,8 +96,9 @@ class GroupsEventTrigger(BaseEventTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """Poll forever; yield an event for each poll that found groups which did not match before."""
         watch = self._watch()
+        matched: set[str] = set()
         # No family has grown at the first poll: what the first result has is new.
-        matched: set[str] | None = set() if self.report_present or self.event == "growing" else None
+        earlier = None if self.report_present or self.event == "growing" else EarlierPolls()
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
@@ -104,8 +106,11 @@ class GroupsEventTrigger(BaseEventTrigger):
                 polls += 1
                 failures = 0 if found else failures + 1
                 if found is not None:
-                    new = [] if matched is None else sorted(found.matching.keys() - matched)
-                    matched = matching_groups(matched or set(), found)
+                    new = sorted(found.matching.keys() - matched)
+                    matched = matching_groups(matched, found)
+                    if earlier is not None:
+                        new = [group_id for group_id in new if earlier.saw_otherwise(group_id)]
+                        earlier.add(found)
                     if new:
                         what = "families" if self.event == "growing" else "groups"
                         self.log.info("%d %s became %s, first %s", len(new), what, self.event, one_line(new[0]))
@@ -191,6 +196,29 @@ class GroupsEventTrigger(BaseEventTrigger):
             growth=FamilyGrowth(self.max_growth_per_day or 0.0),
             policy=None if self.policy_file is None else partial(open_policy, "policy_file", self.policy_file),
         )
+
+
+class EarlierPolls:
+    """What earlier polls were certain of: what none of them saw otherwise has not become so, it may always have been.
+
+    A broker that does not answer while the triggerer starts hides its groups, and they are listed when it is back.
+    """
+
+    def __init__(self) -> None:
+        self._known: set[str] = set()
+        self._always_listed: set[str] | None = None
+
+    def saw_otherwise(self, group_id: str) -> bool:
+        """Return whether a group that matches now, and did not before, was known not to, or did not exist."""
+        return group_id in self._known or (self._always_listed is not None and group_id not in self._always_listed)
+
+    def add(self, found: WatchResult) -> None:
+        """Take in a poll."""
+        self._known |= found.known
+        if found.complete:
+            listed = set(found.listed)
+            self._known &= listed  # of a group that is gone, that is known now
+            self._always_listed = listed if self._always_listed is None else self._always_listed & listed
 
 
 def matching_groups(before: set[str], found: WatchResult) -> set[str]:

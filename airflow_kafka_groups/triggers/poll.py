@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     ConnectionFailedError,
     DeadlineExceededError,
@@ -129,13 +130,15 @@ class ConditionTrigger(BaseTrigger):
                 return _event(EventStatus.TIMEOUT, message)
 
     async def _poll_once(self, shared: SharedClient, condition: Condition) -> tuple[bool | None, str]:
-        """Poll once: reached, not reached, or ``None`` if the cluster cannot be reached at the moment."""
+        """Poll once: reached, not reached, or ``None`` if the cluster, or Airflow, cannot be asked at the moment."""
         client = None
         try:
             client = await shared.get()
             result = await condition.check(client)
         except AuthenticationFailedError:
             raise
+        except AirflowUnavailableError as error:
+            return None, str(error)
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as error:
             if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)

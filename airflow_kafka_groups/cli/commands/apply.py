@@ -27,6 +27,7 @@ from airflow_kafka_groups.maintenance.deletion.approval.rules import NEVER, RULE
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
     from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
@@ -81,15 +82,23 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult, cluster: Cluster) -> ExitCode:
-    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-    from airflow_kafka_groups.maintenance.report.write import make_report
-
     report = result.report
     summary = {**report.summary(), "record": str(result.record)}
     if result.verification is not None:
         summary["verification"] = result.verification.to_json()
     rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]
-    out.write(Table("outcomes", COLUMNS, rows), summary)
+    try:
+        out.write(Table("outcomes", COLUMNS, rows), summary)
+    finally:  # also where nobody reads stdout, or its disk is full
+        _tell(layout, plan, report, cluster)
+    return exit_code(report)
+
+
+def _tell(layout: Layout, plan: DeletionPlan, report: DeletionReport, cluster: Cluster) -> None:
+    """Write the report, and say where it is and what comes next."""
+    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+    from airflow_kafka_groups.maintenance.report.write import make_report
+
     try:
         say(f"Report: {make_report(layout, plan)[0]}")
     except (KafkaGroupsError, OSError) as error:
@@ -101,4 +110,3 @@ def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResul
         say(to_delete(plan.digest))
     elif report.ids(Outcome.DELETED):
         say(f"To undo it, begin with the dry run: {cluster.command('restore', plan.plan_id)}")
-    return exit_code(report)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -126,9 +127,10 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
             return older
     if not layout.judged(snapshot_id):
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
+        idle = f"{min_idle_seconds:.15g}s"  # with fewer digits, a million is 1e+06
+        of_snapshot = ["--base", base, "--cluster", layout.cluster, "--snapshot-id", snapshot_id, "--min-idle", idle]
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
-            f"python -m airflow_kafka_groups.spark judge_staleness --base {base} --cluster {layout.cluster} "
-            f"--snapshot-id {snapshot_id} --min-idle {min_idle_seconds:g}s"
+            + shlex.join(["python", "-m", "airflow_kafka_groups.spark", "judge_staleness", *of_snapshot])
         )
     return snapshot_id

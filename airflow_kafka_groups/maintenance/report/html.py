@@ -190,7 +190,7 @@ def _runs(records: Sequence[Mapping[str, Any]]) -> str:
                 f"<code>{escape(record['run_id'])}</code>",
                 "dry run" if record["dry_run"] else "deletion",
                 shown_time(datetime.fromisoformat(record["started_at"])),
-                f"{record['seconds']:g} s",
+                "-" if record["seconds"] is None else f"{record['seconds']:g} s",  # a run without an end has none
                 text(counts or "nothing to do"),
                 actor or "-",
                 _lease(record.get("lease")),

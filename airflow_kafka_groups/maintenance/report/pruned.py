@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from html import escape
 from typing import NamedTuple
 
 from airflow_kafka_groups.contracts.ids import time_of
@@ -15,7 +16,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.report.groups import restore_line
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
-from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, section, shown_time, table
 from airflow_kafka_groups.maintenance.storage import Layout
 
 SHOWN_DAYS = 30
@@ -94,7 +95,7 @@ def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
     note = f"Offsets that live groups no longer read, deleted in the last {SHOWN_DAYS} days"
     undo = (
         "<p>Stop all consumers of a group before you restore its offsets of a topic. These commands restore those of a "
-        f'plan; group ids at the end restore only these.</p><pre tabindex="0">{text(commands)}</pre>'
+        f'plan; group ids at the end restore only these.</p><pre tabindex="0">{escape(commands)}</pre>'
     )
     shown = table(heads, rows, numeric=(1, 2))
     return section("Pruned topics", len(lines), f"{shown}{undo}", note, "No topic.", anchor="pruned")

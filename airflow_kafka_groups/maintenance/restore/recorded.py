@@ -12,6 +12,7 @@ from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.exceptions import OutcomeUnknownError, StorageError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
@@ -68,7 +69,7 @@ async def change_recorded(
     :param facts: further fields of both files. Default: none.
 
     Raises what ``propose`` raises, and ``MaintenanceError`` or ``OSError`` before anything is changed if the previous
-    offsets cannot be recorded.
+    offsets cannot be recorded; ``OutcomeUnknownError``, with what was changed, if only the result cannot be.
     """
     run_id = new_id(utc_now())
     head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
@@ -97,7 +98,17 @@ async def change_recorded(
         results = await apply(changes)
         found = (result.to_json() for result in results)
         end = {**head, "counts": counts_of(results)}
-        path = await asyncio.to_thread(write_listing, layout.root / CHANGES, f"{name}result.json", end, "groups", found)
+        place = (layout.root / CHANGES, f"{name}result.json")
+        try:
+            path = await asyncio.to_thread(write_listing, *place, end, "groups", found)
+        except StorageError as exc:
+            if dry_run:
+                raise
+            counts = ", ".join(f"{outcome} {count}" for outcome, count in counts_of(results).items() if count)
+            raise OutcomeUnknownError(  # not a failure of the storage, which is retried: a reset would be made twice
+                f"{exc}. The {what} itself was made before ({counts or 'no group'}), and only its result is not "
+                "recorded: make room, and run it again as a dry run to see the state"
+            ) from exc
     return RecordedChanges(results=results, path=path)
 
 

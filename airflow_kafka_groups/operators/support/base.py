@@ -36,13 +36,15 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     ui_color = "#d4e6f0"
     mended_by_retry: ClassVar[tuple[type[Exception], ...]] = ()
     """Failures that a retry of this task can mend, although other tasks do not retry them."""
+    final_here: ClassVar[tuple[type[Exception], ...]] = ()
+    """Failures that this task does not retry, although other tasks do."""
 
     kafka_groups_conn_id = Argument(read_text)
 
     @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        set_retry_policy(self, self.mended_by_retry)
+        set_retry_policy(self, self.mended_by_retry, self.final_here)
 
     @cached_property
     def hook(self) -> KafkaGroupsHook:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import runpy
 import sys
 from pathlib import Path
@@ -169,3 +170,74 @@ def test_a_command_of_airflow_ends_with_the_exit_code(tmp_path: Path) -> None:
     with pytest.raises(SystemExit) as left:
         command.func(parser.parse_args([str(tmp_path), "--only", "lag_alert"]))
     assert left.value.code == ExitCode.INCOMPLETE
+
+
+class Stdout(io.TextIOWrapper):
+    """A process's stdout with an encoding, and with an error for whoever writes to it."""
+
+    def __init__(self, encoding: str, error: OSError | None = None) -> None:
+        super().__init__(io.BytesIO(), encoding=encoding)
+        self.error = error
+
+    def write(self, text: str, /) -> int:
+        if self.error is not None:
+            raise self.error
+        return super().write(text)
+
+    def bytes(self) -> bytes:
+        self.flush()
+        found: Any = self.buffer
+        return bytes(found.getvalue())
+
+
+def _shows(*rows: str, **summary: str) -> Any:
+    def run(args: argparse.Namespace, out: Output) -> ExitCode:
+        out.write(Table("groups", ("group_id",), [(row,) for row in rows]), summary or None)
+        return ExitCode.DONE
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("form", "shown"), [("table", rb"z\xfcrich"), ("csv", "zürich".encode()), ("json", rb'"z\u00fcrich"')]
+)
+def test_a_terminal_without_unicode_shows_every_group(
+    command: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, form: str, shown: bytes
+) -> None:
+    """Some locales have no such letter. CSV names the same group to whatever reads it."""
+    stdout = Stdout("ascii")
+    monkeypatch.setattr(sys, "stdout", stdout)
+    command.run = _shows("zürich", "plain")
+    assert main(["test", "--output", form]) == 0
+    assert shown in stdout.bytes()
+    assert b"plain" in stdout.bytes()
+
+
+@pytest.mark.parametrize("form", ["table", "csv", "json"])
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), BrokenPipeError(32, "Broken pipe")])
+def test_what_was_changed_is_told_also_where_stdout_cannot_be_written(
+    command: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    form: str,
+    error: OSError,
+) -> None:
+    """A full disk behind a redirection: the deletion has happened, and its record says to whom."""
+    monkeypatch.setattr("os.dup2", lambda *_: None)
+    monkeypatch.setattr(Stdout, "fileno", lambda _: 1)
+    monkeypatch.setattr(sys, "stdout", Stdout("utf-8", error))
+    command.run = _shows("a", plan_id="p1", record="/data/_journal/x/ended.json")
+    assert main(["test", "--output", form]) == 1
+    said = capsys.readouterr().err
+    assert "/data/_journal/x/ended.json" in said
+    assert str(error) in said
+    command.run = _shows("a")
+    assert main(["test", "--output", form]) == 1
+    said = capsys.readouterr().err
+    assert (said == "") is isinstance(error, BrokenPipeError), "nobody reads on, and nothing was changed"
+
+
+def test_a_closed_stdout_is_no_error_of_the_command(command: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdout", None)
+    command.run = _shows("a", record="/data/x.json")
+    assert main(["test"]) == 0

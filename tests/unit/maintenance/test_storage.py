@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -183,3 +184,16 @@ def test_a_disk_that_cannot_be_written_is_a_storage_error(tmp_path: Path) -> Non
     (tmp_path / "file").touch()
     with pytest.raises(StorageError, match="could not be written"):
         storage.write_file(tmp_path / "file", "one.json", b"x")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_file_that_could_not_be_written_leaves_nothing_on_a_full_disk(tmp_path: Path, error: BaseException) -> None:
+    """Each further try would take more of it, and nobody removes what has no name."""
+
+    def parts() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        raise error
+
+    with pytest.raises((StorageError, KeyboardInterrupt)):
+        storage.write_parts(tmp_path, "a.json", parts())
+    assert list(tmp_path.iterdir()) == []

@@ -108,3 +108,17 @@ def test_who_writes_a_report_names_it_for_the_tab(admin: FakeAdmin, tmp_path: Pa
     path = tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html"
     assert path.exists()
     assert named == [(REPORT_XCOM, str(path))] * 2
+
+
+def test_a_run_that_was_killed_is_reported(planned: dict[str, Any], tmp_path: Path) -> None:
+    """The page that an operator opens first: what may be deleted, by whom, and the command that undoes it."""
+    delete(tmp_path, planned)
+    (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
+    ended.unlink()
+    for name in sorted(ended.parent.glob("0*.json"))[1:]:
+        name.unlink()  # killed between the intent and the outcome
+    summary = report(tmp_path, planned["plan_id"])
+    assert (summary["runs"], summary["outcomes"]) == (1, {"unknown": 2})
+    page = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
+    assert "its end is not recorded" in page
+    assert f"--yes {planned['plan_id']}" in page

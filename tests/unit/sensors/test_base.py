@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     DeadlineExceededError,
     NoBrokerAvailableError,
@@ -34,6 +35,7 @@ def gone(group_ids: Any) -> bool:
         NoBrokerAvailableError("b1:9092", "refused"),
         RequestTimeoutError("no answer"),
         DeadlineExceededError("out of time"),
+        AirflowUnavailableError("the connection cannot be looked up"),
     ],
 )
 def test_a_cluster_that_cannot_be_asked_just_now_is_not_yet(admin: FakeAdmin, error: Any) -> None:

@@ -170,3 +170,49 @@ async def test_it_fires_when_groups_become_so_and_goes_on(
     assert last["reasons"] == {"a": "has no members"}
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert admin.closed == 2, "once after it was refused, once at the end"
+
+
+async def _events(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, script: list[Callable[[], object]]) -> list[Any]:
+    """Return the groups of each event, with what happens before each poll but the first."""
+
+    class OverError(Exception):
+        pass
+
+    async def happen(_seconds: float) -> None:
+        if not script:
+            raise OverError
+        script.pop(0)()
+
+    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
+    found = []
+
+    async def watch_on() -> None:
+        async for event in GroupsEventTrigger(event="empty").run():
+            found.append(event.payload["groups"])
+
+    with pytest.raises(OverError):
+        await watch_on()
+    return found
+
+
+async def test_what_the_first_poll_could_not_see_has_not_become_so_when_it_is_seen(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A triggerer starts while a broker is down: that broker's groups were empty before, as far as anybody knows."""
+    live = {"live": FakeGroup(state=GroupState.STABLE, members=1)}
+    admin.groups = {"a": FakeGroup(), "unclear": FakeGroup(state=GroupState.UNKNOWN), **live}
+    admin.missing_brokers = {2: RequestTimeoutError("no answer")}
+
+    def back() -> None:
+        admin.missing_brokers = {}
+        admin.groups = {**{f"of-broker-2-{n}": FakeGroup() for n in range(3)}, **admin.groups}
+        admin.groups["unclear"] = FakeGroup()
+
+    script: list[Callable[[], object]] = [
+        back,
+        lambda: admin.groups.update(new=FakeGroup()),
+        lambda: admin.groups.update(live=FakeGroup()),
+        lambda: admin.groups["of-broker-2-0"].__setattr__("state", GroupState.STABLE),
+        lambda: admin.groups["of-broker-2-0"].__setattr__("state", GroupState.EMPTY),
+    ]
+    assert await _events(admin, monkeypatch, script) == [["new"], ["live"], ["of-broker-2-0"]]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
     AuthenticationFailedError,
     NoBrokerAvailableError,
     RemoteProtocolError,
@@ -138,6 +139,29 @@ async def test_a_cluster_that_cannot_be_asked_is_not_yet(admin: FakeAdmin) -> No
     assert not task.done()
     admin.fails_with = None
     admin.groups["a"] = FakeGroup()
+    assert (await task)["status"] == "reached"
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_an_airflow_that_cannot_be_asked_for_the_connection_is_not_yet(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its API server restarts: the wait goes on, whether the trigger is new or has lost its client meanwhile."""
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    away = True
+
+    async def connect(self: Any) -> FakeAdmin:
+        if away:
+            raise AirflowUnavailableError("the connection cannot be looked up")
+        return admin
+
+    monkeypatch.setattr(KafkaGroupsHook, "aget_conn", connect)
+    task = asyncio.create_task(fire(trigger()))
+    await asyncio.sleep(0.05)
+    assert not task.done()
+    admin.groups["a"] = FakeGroup()
+    away = False
     assert (await task)["status"] == "reached"
 
 

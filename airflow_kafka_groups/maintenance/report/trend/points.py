@@ -14,15 +14,15 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.durable_files import list_ids
+from airflow_kafka_groups.maintenance.durable_files import list_ids, read_file
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.shown import shortened
-from airflow_kafka_groups.maintenance.storage import Layout, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, parse_json, read_json, write_json
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +93,7 @@ def update_trend(layout: Layout, point: TrendPoint) -> list[TrendPoint]:
 
     :param point: the entry; it replaces an earlier one of the same plan.
 
-    Raises ``MaintenanceError`` and ``StorageError``.
+    Raises ``MaintenanceError`` for a file of a newer version, and ``StorageError``; the file is left as it is then.
     """
     known = {each.plan_id: each for each in _stored(layout)} | {point.plan_id: point}
     points = sorted(known.values(), key=lambda each: (each.created_at, each.plan_id))[-MOST_RUNS:]
@@ -104,10 +104,17 @@ def update_trend(layout: Layout, point: TrendPoint) -> list[TrendPoint]:
 
 def _stored(layout: Layout) -> Sequence[TrendPoint]:
     path = layout.root / REPORTS / TREND
+    content = read_file(path)
+    if content is None:
+        return _from_plans(layout)
     try:
-        if path.exists():
-            data = read_json(path, "the trend", MaintenanceError)
-            return [TrendPoint.from_json(item) for item in data["runs"]]
+        data = parse_json(content, path, "the trend", MaintenanceError, formats=None)
+        check_format(data)
+        return [TrendPoint.from_json(item) for item in data["runs"]]
+    except UnknownFormatError as exc:
+        if isinstance(exc.found, int) and exc.found > FORMAT:  # what a newer version wrote is neither lost nor damaged
+            raise MaintenanceError(f"{path} is left as it is: {exc}. Upgrade what writes the report") from exc
+        log.warning("%s is made again from the plans: %s", path, exc)
     except (MaintenanceError, *_DAMAGED) as exc:
         log.warning("%s is made again from the plans: %s", path, exc)
     return _from_plans(layout)

@@ -218,3 +218,17 @@ def test_bad_numbers_are_bad_usage(
     code, found, said = stored(*yes(backed_up), *arguments)
     assert (code, found, admin.deleted) == (2, None, [])
     assert arguments[0] in said
+
+
+def test_without_an_airflow_database_no_error_of_it_is_in_the_way_of_what_was_deleted(
+    backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shell with its connections elsewhere: the Variable that stops deletions can only be in its environment."""
+    monkeypatch.delenv("_AIRFLOW_PROCESS_CONTEXT", raising=False)
+    monkeypatch.setattr("airflow_kafka_groups.hooks.airflow_lookups.has_no_tables", lambda: True)
+    code, found, said = stored(*yes(backed_up))
+    assert (code, found["counts"]["deleted"]) == (0, 2)
+    assert "Traceback" not in said
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "true")
+    _, found, _ = stored(*yes(backed_up))
+    assert found["counts"]["deleted"] == 0

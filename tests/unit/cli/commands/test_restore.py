@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import restore
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.restore import recorded
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 
@@ -60,3 +62,24 @@ def test_a_group_that_is_in_no_backup_is_bad_usage(admin: FakeAdmin, deleted: st
     code, found, said = stored("restore", deleted, "live", "--yes")
     assert (code, found) == (2, None)
     assert "not in the backup" in said
+
+
+def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
+    admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk is full when the result is written: the offsets are committed by then."""
+    write = recorded.write_listing
+
+    def full(folder: Any, name: str, *more: Any) -> Any:
+        if name.endswith("-result.json"):
+            raise StorageError(f"{folder}/{name} could not be written: No space left on device")
+        return write(folder, name, *more)
+
+    monkeypatch.setattr(recorded, "write_listing", full)
+    code, found, said = stored("restore", deleted, "--yes")
+    assert (code, found, set(admin.groups)) == (1, None, {"live", "a", "b"})
+    assert "No space left on device" in said
+    assert "changed 2" in said
+    code, _, said = stored("restore", deleted)
+    assert code == 1
+    assert "changed" not in said.partition("No space")[2], "a dry run has changed nothing"

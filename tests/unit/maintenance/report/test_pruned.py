@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import html
+import shlex
 from datetime import timedelta
 from pathlib import Path
 
 from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, pruned_section, prunings
+from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
 from airflow_kafka_groups.maintenance.report.trend.points import point_of
 from airflow_kafka_groups.maintenance.storage import write_file
 from airflow_kafka_groups.models import TopicPartition
@@ -71,3 +72,12 @@ async def test_a_pruning_that_cannot_be_read_is_said_and_does_not_fail_the_repor
     made = await scene.planned(admin, layout)
     facts = gather_facts(layout, made, point_of(made, {}))
     assert "Without pruned topics" in [note.partition(":")[0] for note in facts.notes]
+
+
+def test_the_command_of_each_pruning_is_there_to_be_pasted() -> None:
+    """Also of a month of daily ones: none is cut."""
+    found = [Pruning(f"202611{day:02}T000000Z-00000000", NOW, [PrunedTopic("old", 1, 1)]) for day in range(1, 31)]
+    page = html.unescape(pruned_section(found, "prod", "/mnt/kafka groups/of $HOME"))
+    lines = page.partition('<pre tabindex="0">')[2].partition("</pre>")[0].splitlines()
+    assert [shlex.split(line)[-1] for line in lines] == [each.plan_id for each in found]
+    assert {shlex.split(line)[-3] for line in lines} == {"/mnt/kafka groups/of $HOME"}

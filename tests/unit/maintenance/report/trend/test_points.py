@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
 from airflow_kafka_groups.maintenance.report.trend.points import MOST_RUNS, TrendPoint, point_of, update_trend
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -119,3 +119,31 @@ def test_the_page_shows_every_run_and_escapes_all_names() -> None:
         assert shown in page
     assert "0 runs" in trend_page("prod", [], LATER)
     assert json.loads(LITERAL)["runs"]
+
+
+def test_a_file_of_a_newer_version_is_left_as_it_is(layout: Layout, tmp_path: Path) -> None:
+    """It is neither missing nor damaged, and its outcomes are nowhere else."""
+    (tmp_path / "prod" / "reports").mkdir(parents=True)
+    path = tmp_path / "prod" / "reports" / "trend.json"
+    newer = LITERAL.replace('"format": 1', '"format": 2')
+    path.write_text(newer)
+    with pytest.raises(MaintenanceError, match="has the format 2"):
+        update_trend(layout, point(1))
+    assert path.read_text() == newer
+
+
+def test_a_storage_that_fails_is_no_file_that_is_lost(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update_trend(layout, point(0, outcomes={"deleted": 2}, dry_run=False))
+    path = tmp_path / "prod" / "reports" / "trend.json"
+    before = path.read_text()
+
+    def away(_: Path) -> bytes:
+        raise OSError("the server does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", away)
+        with pytest.raises(StorageError, match="does not answer"):
+            update_trend(layout, point(1))
+    assert path.read_text() == before
