@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import restore
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance import storage
 from airflow_kafka_groups.maintenance.restore import recorded
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
@@ -68,7 +69,7 @@ def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
     admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full when the result is written: the offsets are committed by then."""
-    write = recorded.write_listing
+    write = storage.write_listing
 
     def full(folder: Any, name: str, *more: Any) -> Any:
         if name.endswith("-result.json"):
