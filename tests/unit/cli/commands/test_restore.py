@@ -10,8 +10,7 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import restore
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance import storage
-from airflow_kafka_groups.maintenance.restore import recorded
+from airflow_kafka_groups.maintenance.storage import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 
@@ -69,14 +68,13 @@ def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
     admin: FakeAdmin, deleted: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The disk is full when the result is written: the offsets are committed by then."""
-    write = storage.write_listing
 
     def full(folder: Any, name: str, *more: Any) -> Any:
         if name.endswith("-result.json"):
             raise StorageError(f"{folder}/{name} could not be written: No space left on device")
-        return write(folder, name, *more)
+        return write_listing(folder, name, *more)
 
-    monkeypatch.setattr(recorded, "write_listing", full)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.recorded.write_listing", full)
     code, found, said = stored("restore", deleted, "--yes")
     assert (code, found, set(admin.groups)) == (1, None, {"live", "a", "b"})
     assert "No space left on device" in said
