@@ -23,7 +23,7 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults, collec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.routing import OffsetsTopic
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -79,9 +79,11 @@ class Calls:
         Every change of a group goes through here: groups that the policy refuses fail, and no request names them.
 
         :param guess: who coordinates which group, where that was computed already.
-        :param only: ask exactly this broker about each group, which fails if it does not coordinate it any more.
+        :param only: ask exactly this broker about each group. A group fails that has none here, or another one by now.
         """
-        refused = self.refusals(group_ids) if handler.changes_groups else {}
+        refused = dict(self.refusals(group_ids)) if handler.changes_groups else {}
+        if only is not None and (unknown := set(group_ids).difference(only, refused)):
+            refused |= {group_id: MissingAnswerError("nobody said who coordinates it") for group_id in unknown}
         allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
         if only is None:
             known = self.guess_coordinators(allowed) if guess is None else guess

@@ -31,7 +31,6 @@ from airflow_kafka_groups.exceptions import (
     BrokerError,
     IncompleteListingError,
     KafkaGroupsError,
-    MissingAnswerError,
     OutcomeUnknownError,
     PartitionsFailedError,
     PartlyDeletedError,
@@ -71,8 +70,6 @@ async def delete_groups(
     finally:
         checking.cancel()
         await asyncio.gather(checking, return_exceptions=True)
-    if coordinators is not None:
-        done |= _without_coordinator(allowed, coordinators)
     emptied = dict[str, GroupResult[None]]()
     for group_id in allowed if sizes.known else ():
         known = sizes.known.get(group_id)
@@ -142,9 +139,6 @@ async def alter_group_offsets(
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-    if coordinators is not None:
-        done |= _without_coordinator(busy, coordinators)
-        busy = [group_id for group_id in busy if group_id not in done]
     topic = calls.cluster.metadata.offsets_topic
     partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
@@ -243,13 +237,6 @@ async def _empty_in_slices(
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
             return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
     return GroupResult(group_id)
-
-
-def _without_coordinator(
-    group_ids: Iterable[str], coordinators: Mapping[str, BrokerId]
-) -> dict[str, GroupResult[None]]:
-    error = MissingAnswerError("nobody said who coordinates it")
-    return _failed({group_id: error for group_id in group_ids if group_id not in coordinators})
 
 
 def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
