@@ -29,20 +29,23 @@ RETENTION = 90
 def long_history(random: Random) -> list[Observation]:
     """Make a group up whose few changes are far apart: it dies, is used again, moves, loses its ends, is not there."""
     first = random.choice([0, 0, 0, random.randrange(SNAPSHOTS)])
-    group_type, state, members, offset, error = "classic", "Empty", 0, 5, None
+    group_type, state, members, offset = "classic", "Empty", 0, 5
     moves = random.random() < 0.3
-    changes = {random.randrange(SNAPSHOTS) for _ in range(random.choice([0, 1, 1, 2, 3]))}
+    changes = {
+        random.randrange(random.choice([0, SNAPSHOTS - 4]), SNAPSHOTS) for _ in range(random.choice([0, 1, 1, 2, 3]))
+    }
     blind = random.randrange(-10, SNAPSHOTS) if random.random() < 0.4 else SNAPSHOTS
+    errors = {random.randrange(random.choice([0, SNAPSHOTS - 4]), SNAPSHOTS)} if random.random() < 0.3 else set()
     absent = {random.randrange(SNAPSHOTS)} if random.random() < 0.1 else set()
     history = []
     for place in range(first, SNAPSHOTS):
         if place in changes:
-            change = random.choice(["state", "state", "offset", "offset", "moves", "error", "kind"])
+            change = random.choice(["state", "state", "offset", "offset", "moves", "kind"])
             state, members = random.choice([("Stable", 1), ("Empty", 0)]) if change == "state" else (state, members)
             offset += change == "offset"
             moves ^= change == "moves"
-            error = random.choice(["E", None]) if change == "error" else error
             group_type = "unknown" if change == "kind" else group_type
+        error = "E" if place in errors else None
         offset += moves
         if place in absent:
             continue
@@ -55,8 +58,8 @@ def long_history(random: Random) -> list[Observation]:
                 state=state,
                 members=members,
                 error=error,
-                offsets={("t", 0): (offset, -1, "")},
-                ends={("t", 0): (None if blind <= place < blind + 10 else place // 9, 500 + place)},
+                offsets={} if error else {("t", 0): (offset, -1, "")},
+                ends={} if error else {("t", 0): (None if blind <= place < blind + 10 else place // 9, 500 + place)},
             )
         )
     return history
