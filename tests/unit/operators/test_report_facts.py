@@ -49,7 +49,7 @@ async def test_keep_alive_runs_are_read_with_their_times(admin: FakeAdmin, tmp_p
     request = KeepAliveRequest(group_ids=("live",), observe_seconds=0, offsets_retention_minutes=1_440)
     await keep_alive(admin, layout, request, protects=lambda group_id: False, dry_run=False)
     known = gather(tmp_path, plan).kept_alive
-    assert known.meant["live"].at.replace(microsecond=0) == known.verified["live"].replace(microsecond=0)
+    assert abs(known.meant["live"].at - known.verified["live"]) < timedelta(minutes=1)
     assert known.meant["live"].until - known.verified["live"] >= timedelta(days=1)
 
 
