@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from tests.spark.histories import SnapshotRow, seen
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +76,22 @@ class Observation:
         if (self.group_type, self.protocol_type) != (before.group_type, before.protocol_type):
             return True
         return before.error is None and self.offsets != before.offsets
+
+
+def rows_of(group: str, observation: Observation) -> list[SnapshotRow]:
+    """Return the rows of an observation; an incomplete snapshot is half an hour before the complete one after it."""
+    return seen(
+        observation.place if observation.complete else observation.place - 0.5,
+        group=group,
+        at=observation.at,
+        offsets=dict(observation.offsets),
+        ends=observation.ends,
+        group_type=observation.group_type,
+        protocol_type=observation.protocol_type,
+        state=observation.state,
+        members=observation.members,
+        error=observation.error,
+    )
 
 
 def judge_slowly(

@@ -17,10 +17,10 @@ from airflow_kafka_groups.spark.staleness import judging, transforms
 from airflow_kafka_groups.spark.staleness.decisive import decisive, uncertain_positions
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.storage import Storage
-from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
+from tests.spark.histories import HOUR, expect, hour, snapshot_id, verdicts
 from tests.spark.judged import judge, write_hour
 from tests.spark.judged import verdicts as judged_verdicts
-from tests.spark.reference import Observation, judge_slowly
+from tests.spark.reference import Observation, judge_slowly, rows_of
 
 SNAPSHOTS, GROUPS = 40, 250
 RETENTION = 90
@@ -63,20 +63,6 @@ def long_history(random: Random) -> list[Observation]:
             )
         )
     return history
-
-
-def rows_of(group: str, each: Observation) -> list[dict[str, Any]]:
-    return seen(
-        each.place,
-        group=group,
-        at=each.at,
-        offsets=dict(each.offsets),
-        ends=each.ends,
-        group_type=each.group_type,
-        state=each.state,
-        members=each.members,
-        error=each.error,
-    )
 
 
 @pytest.mark.spark

@@ -12,8 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from tests.spark.histories import HOUR, SnapshotRow, expect, hour, seen, verdicts
-from tests.spark.reference import Observation, judge_slowly
+from tests.spark.histories import HOUR, expect, hour, verdicts
+from tests.spark.reference import Observation, judge_slowly, rows_of
 
 pytestmark = pytest.mark.spark
 
@@ -73,21 +73,6 @@ def random_history(random: Random, restless: float) -> list[Observation]:
             )
         )
     return history
-
-
-def rows_of(group: str, observation: Observation) -> list[SnapshotRow]:
-    return seen(
-        observation.place if observation.complete else INCOMPLETE[observation.place - 1],
-        group=group,
-        at=observation.at,
-        offsets=dict(observation.offsets),
-        ends=observation.ends,
-        group_type=observation.group_type,
-        protocol_type=observation.protocol_type,
-        state=observation.state,
-        members=observation.members,
-        error=observation.error,
-    )
 
 
 @pytest.mark.parametrize("number", range(len(POLICIES)))

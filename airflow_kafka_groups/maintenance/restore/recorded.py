@@ -97,16 +97,17 @@ async def change_recorded(
             )
         results = await apply(changes)
         found = (result.to_json() for result in results)
-        end = {**head, "counts": counts_of(results)}
+        counts = counts_of(results)
+        end = {**head, "counts": counts}
         place = (layout.root / CHANGES, f"{name}result.json")
         try:
             path = await asyncio.to_thread(write_listing, *place, end, "groups", found)
         except StorageError as exc:
             if dry_run:
                 raise
-            counts = ", ".join(f"{outcome} {count}" for outcome, count in counts_of(results).items() if count)
+            changed = ", ".join(f"{outcome} {count}" for outcome, count in counts.items() if count)
             raise OutcomeUnknownError(  # not a failure of the storage, which is retried: a reset would be made twice
-                f"{exc}. The {what} itself was made before ({counts or 'no group'}), and only its result is not "
+                f"{exc}. The {what} itself was made before ({changed or 'no group'}), and only its result is not "
                 "recorded: make room, and run it again as a dry run to see the state"
             ) from exc
     return RecordedChanges(results=results, path=path)

@@ -16,11 +16,12 @@ A group that a snapshot in between lacks, and one that cannot be read now, keeps
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import pairwise
 
 from pyspark.sql import DataFrame
 
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.ledger.snapshots import Extent
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -73,8 +74,8 @@ def uncertain_positions(
     :param incomplete_ids: the incomplete ones.
     :param extents: the times of the observations of each.
     """
-    oldest = {name: _time(extents[name].oldest) for name in extents}
-    newest = {name: _time(extents[name].newest) for name in extents}
+    oldest = {name: each.oldest and parse_time(each.oldest) for name, each in extents.items()}
+    newest = {name: each.newest and parse_time(each.newest) for name, each in extents.items()}
     longest = timedelta(microseconds=policy.max_gap_micros) or timedelta.max
     followed_by = positions(snapshot_ids, incomplete_ids)
     doubtful = set(followed_by.values())
@@ -101,7 +102,3 @@ def decisive(observed: DataFrame, newest: DataFrame, position: int, uncertain: s
     """
     kept = ", ".join(map(str, sorted(uncertain))) or "-1"
     return query(_DECISIVE % {"newest": position, "uncertain": kept}, observed=observed, newest=newest)
-
-
-def _time(text: str | None) -> datetime | None:
-    return None if text is None else datetime.fromisoformat(text)

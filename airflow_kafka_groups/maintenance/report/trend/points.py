@@ -111,11 +111,10 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
         data = parse_json(content, path, "the trend", MaintenanceError, formats=None)
         check_format(data)
         return [TrendPoint.from_json(item) for item in data["runs"]]
-    except UnknownFormatError as exc:
-        if isinstance(exc.found, int) and exc.found > FORMAT:  # what a newer version wrote is neither lost nor damaged
+    except (UnknownFormatError, MaintenanceError, *_DAMAGED) as exc:
+        found = exc.found if isinstance(exc, UnknownFormatError) else None
+        if isinstance(found, int) and found > FORMAT:  # what a newer version wrote is neither lost nor damaged
             raise MaintenanceError(f"{path} is left as it is: {exc}. Upgrade what writes the report") from exc
-        log.warning("%s is made again from the plans: %s", path, exc)
-    except (MaintenanceError, *_DAMAGED) as exc:
         log.warning("%s is made again from the plans: %s", path, exc)
     return _from_plans(layout)
 
