@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -39,6 +44,27 @@ def test_a_python_without_pyspark_is_told_the_remedy(
     monkeypatch.setattr(application, "find_spec", lambda name: None)
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
+
+
+def test_a_driver_that_this_python_starts_is_quick_unless_its_options_say_otherwise(tmp_path: Path) -> None:
+    java, started = shutil.which("java"), tmp_path / "started"
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    program = home / "bin" / "java"  # spark-class calls it to build the driver's command line, and to start the driver
+    program.write_text(
+        f'#!/bin/sh\ncase "$*" in *launcher.Main*) exec {java} "$@";; esac\necho "$@" > {started}\nexit 1\n'
+    )
+    program.chmod(0o700)
+    environment = os.environ | {
+        "JAVA_HOME": str(home),
+        "SPARK_SUBMIT_OPTS": "-Dmine=1",
+        "PYSPARK_SUBMIT_ARGS": "--driver-java-options -XX:TieredStopAtLevel=4 pyspark-shell",
+    }
+    command = [sys.executable, "-m", "airflow_kafka_groups.spark", "roll_up", "--base", "/b", "--output", "/o"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert "Spark does not start" in done.stderr
+    options = [word for word in started.read_text().split() if word.startswith(("-XX:Tiered", "-Dmine"))]
+    assert options == ["-XX:TieredStopAtLevel=1", "-Dmine=1", "-XX:TieredStopAtLevel=4"]
 
 
 @pytest.mark.parametrize(("text", "folder"), [("s3a://b/out//", "s3a://b/out"), ("/out", "/out"), ("", "")])

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.driver_jvm import quick_driver
 from airflow_kafka_groups.contracts.spark_versions import OLDEST_JAVA
 from airflow_kafka_groups.exceptions import ConfigurationError
 
@@ -45,7 +46,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
         raise ConfigurationError("spark", None, remedy) from exc
     hook = _with_progress(spark_submit.SparkSubmitHook)
-    if _connection(arguments) is None and not any(os.environ.get(name) for name in _YARN):
+    if _connection(arguments) is None and not _yarn_is_configured():
         _logger.warning(
             "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
             "on a cluster",
@@ -54,6 +55,9 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         )
         _require_java({**os.environ, **(arguments.get("env_vars") or {})})
         hook = _on_this_machine(hook)
+    if _is_local(arguments):
+        variables = arguments.get("env_vars") or {}
+        arguments = {**arguments, "env_vars": {**variables, **quick_driver({**os.environ, **variables})}}
     if driver_env(arguments) is None:
         return hook(**arguments, application_args=application_args)
     made = hook(**{**arguments, "env_vars": None}, application_args=application_args)
@@ -83,7 +87,7 @@ def driver_env(arguments: Mapping[str, Any]) -> str | None:
     """
     connection = _connection(arguments)
     if connection is None:
-        master = "yarn" if any(os.environ.get(name) for name in _YARN) else LOCAL
+        master = "yarn" if _yarn_is_configured() else LOCAL
     else:
         master = f"{connection.conn_type}://{connection.host or ''}"
     return next((prefix for name, prefix in _DRIVER_ENV.items() if name in master), None)
@@ -93,6 +97,16 @@ def connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the extra of the Spark connection; nothing if it does not exist."""
     connection = _connection(arguments)
     return {} if connection is None else dict(connection.extra_dejson)
+
+
+def _is_local(arguments: Mapping[str, Any]) -> bool:
+    """Return whether driver and executors are one JVM on this machine."""
+    connection = _connection(arguments)
+    return not _yarn_is_configured() if connection is None else str(connection.host or "").startswith("local")
+
+
+def _yarn_is_configured() -> bool:
+    return any(os.environ.get(name) for name in _YARN)
 
 
 def _conn_id(arguments: Mapping[str, Any]) -> str:

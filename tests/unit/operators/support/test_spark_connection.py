@@ -51,6 +51,22 @@ def test_a_connection_decides(monkeypatch: pytest.MonkeyPatch, caplog: pytest.Lo
     assert "no Spark connection" not in caplog.text
 
 
+@pytest.mark.parametrize(("host", "quick"), [(None, True), ("local[4]", True), ("spark://m", False), ("yarn", False)])
+def test_only_a_driver_that_does_all_the_work_here_starts_quickly(
+    host: str | None, quick: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if host is not None:
+        monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": host}))
+    monkeypatch.setenv("SPARK_SUBMIT_OPTS", "-Dworker=1")
+    given = {"MINE": "1"}
+    environment = submit_hook({"env_vars": given}, [])._env_vars or {}
+    assert environment.get("SPARK_SUBMIT_OPTS") == ("-XX:TieredStopAtLevel=1 -Dworker=1" if quick else None)
+    assert given == {"MINE": "1"}
+    if quick:
+        mine = submit_hook({"env_vars": {"SPARK_SUBMIT_OPTS": "-Dtask=1"}}, [])._env_vars
+        assert mine == {"SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -Dtask=1"}
+
+
 @pytest.mark.parametrize(
     ("home", "why"), [("/nowhere", "JAVA_HOME is '/nowhere', without a java in it"), (None, "PATH")]
 )
