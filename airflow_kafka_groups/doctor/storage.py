@@ -7,8 +7,14 @@ import shutil
 from contextlib import suppress
 
 from airflow_kafka_groups.doctor.finding import Report
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, local_path, read_file
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.durable_files import (
+    EXCLUSIVE_REMEDY,
+    create_file,
+    is_exclusive,
+    list_names,
+    local_path,
+)
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 PROBE_FOLDER = "_doctor"
@@ -16,10 +22,6 @@ FEW_BYTES = 1_000_000_000
 """Less free space than this is a warning: a backup of 60,000 groups with 10 partitions each takes some 20 MB."""
 
 _WRITABLE = "Let the Airflow workers create folders and files there, or set another storage_path."
-_EXCLUSIVE = (
-    "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
-    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
-)
 
 
 def examine_storage(root: StoragePath, report: Report) -> None:
@@ -33,23 +35,16 @@ def examine_storage(root: StoragePath, report: Report) -> None:
         with report.checking("storage", _WRITABLE, StorageError):
             create_file(probe, b"one")
             report.ok("storage", f"Files can be created in {root} and read back.")
-            _examine_exclusive(probe, report)
+            if is_exclusive(probe):
+                report.ok("exclusive creation", "A file that exists is never replaced.")
+            else:
+                report.fail("exclusive creation", "The storage replaced a file that existed.", EXCLUSIVE_REMEDY)
             _examine_listing(folder, probe, report)
     finally:
         with suppress(Exception):  # what is left over has no meaning to anybody
             probe.unlink()
             folder.rmdir()
     _examine_space(root, report)
-
-
-def _examine_exclusive(probe: StoragePath, report: Report) -> None:
-    try:
-        create_file(probe, b"two")
-    except FileExistsAlreadyError:
-        if read_file(probe) == b"one":
-            report.ok("exclusive creation", "A file that exists is never replaced.")
-            return
-    report.fail("exclusive creation", "The storage replaced a file that existed.", _EXCLUSIVE)
 
 
 def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) -> None:

@@ -25,6 +25,12 @@ from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 
+EXCLUSIVE_REMEDY = (
+    "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
+    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
+)
+"""What to do where ``is_exclusive`` is false."""
+
 _LOCAL = frozenset({"file", "local"})
 _S3 = frozenset({"s3", "s3a"})
 _EXISTS = frozenset({"PreconditionFailed", "412"})
@@ -59,6 +65,21 @@ def create_file(path: StoragePath, data: bytes) -> None:
             raise FileExistsAlreadyError(f"{path} exists with other content; it is never overwritten") from None
     if read_file(path) != data:
         raise StorageError(f"{path} does not hold what was written to it: check the storage, then run again")
+
+
+def is_exclusive(probe: StoragePath) -> bool:
+    """Return whether the storage refuses to create a file that exists, as it was asked to, and does not replace it.
+
+    :param probe: a file for this question only. It is created if it does not exist, and stays.
+
+    Raises ``StorageError``.
+    """
+    create_file(probe, b"one")
+    try:
+        create_file(probe, b"two")
+    except FileExistsAlreadyError:
+        return True
+    return False
 
 
 def read_file(path: StoragePath, start: int | None = None, end: int | None = None) -> bytes | None:

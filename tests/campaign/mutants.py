@@ -34,6 +34,10 @@ def _no(*arguments: Any, **more: Any) -> bool:
     return False
 
 
+def _yes(*arguments: Any, **more: Any) -> bool:
+    return True
+
+
 def _none(*arguments: Any, **more: Any) -> list[Any]:
     return []
 
@@ -115,7 +119,10 @@ MUTANTS: dict[str, tuple[Patch, ...]] = {
         (files, "read_file", _read_by_luck),
         (planned, "read_file", _read_by_luck),
     ),
-    "files are not created exclusively": ((durable_files, "_create_object", _replace_object),),
+    "files are not created exclusively": (
+        (durable_files, "_create_object", _replace_object),
+        (journal, "is_exclusive", _yes),
+    ),
     "the approval is not read": ((sealed_run, "require_approval", _nothing),),
     "the approver's exceptions are dropped": ((sealed_run, "exclude", _no_mapping),),
     "idle times are not reset": ((history.History, "idle_resets", _no_resets),),

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -83,6 +84,25 @@ def test_what_another_process_has_written_since_the_folder_was_listed_is_found(b
     put_by_another(base, "2.json", b"two")
     assert read_file(base / "2.json") == b"two"
     assert list_names(base) == ["1.json", "2.json"]
+
+
+@pytest.mark.safety
+def test_no_run_begins_on_a_store_that_ignores_the_condition(base: Any) -> None:
+    journal, at = Journal(base, "cluster-1"), datetime(2026, 11, 1, tzinfo=UTC)
+    journal.begin({"run_id": "1", "request_id": None}, at, after=journal.read())
+    base.fs.connect()
+    events, name = base.fs.s3.meta.events, "before-call.s3.PutObject"
+
+    def ignore(params: dict[str, Any], **_: Any) -> None:
+        del params["headers"]["If-None-Match"]
+
+    events.register(name, ignore)
+    try:
+        with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
+            journal.begin({"run_id": "2", "request_id": None}, at, after=journal.read())
+    finally:
+        events.unregister(name, ignore)
+    assert [run.number for run in journal.read().runs] == [1]
 
 
 @pytest.mark.safety

@@ -8,6 +8,7 @@
                                             00000001/ended.json    the run's end: every group's outcome once more
                                             00000001/outcomes.jsonl  those of a large run, sealed by its end
                                             checkpoints/…          what ended runs amount to, sealed by a first entry
+                                            exclusive              no entry: whether the storage replaces files
 
 Numbers have no gaps and every file is created exclusively, so that of two runs that begin at once exactly one gets the
 next number, and a listing that is late costs a second look instead of an entry: the next number is always asked for
@@ -80,6 +81,11 @@ def body_path(folder: StoragePath, run: int) -> StoragePath:
 def checkpoint_folder(folder: StoragePath) -> StoragePath:
     """Return the folder of checkpoints."""
     return folder / "checkpoints"
+
+
+def probe_path(folder: StoragePath) -> StoragePath:
+    """Return the path of the file by which each run finds out whether the storage replaces files."""
+    return folder / "exclusive"
 
 
 def runs_listed(folder: StoragePath) -> set[int]:

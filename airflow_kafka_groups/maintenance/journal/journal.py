@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
+from airflow_kafka_groups.maintenance.durable_files import EXCLUSIVE_REMEDY, is_exclusive
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
 from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_json, outcomes_json
@@ -26,6 +27,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     create_entry,
     ended_path,
     journal_folder,
+    probe_path,
     read_entry,
     run_folder,
     runs_listed,
@@ -105,8 +107,11 @@ class Journal:
         :param after: the history by which the run decides. It has to be current.
 
         Raises ``JournalError`` when another run has begun since that history was read, or when the clock is behind the
-        journal's; ``StorageError`` when the entry cannot be written. Nothing may be deleted then.
+        journal's; ``StorageError`` when the entry cannot be written, or the storage would let another run replace it.
+        Nothing may be deleted then.
         """
+        if not is_exclusive(probe := probe_path(self.folder)):
+            raise StorageError(f"{probe} existed, and the storage replaced it; nothing was deleted. {EXCLUSIVE_REMEDY}")
         number = after.runs[-1].number + 1 if after.runs else 1
         previous = checkpoint = None
         if after.runs:

@@ -156,6 +156,19 @@ def test_a_clock_behind_the_journal_begins_no_run(tmp_path: Path) -> None:
         begin(tmp_path, NOW, run_id="r2")
 
 
+def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def put(path: Path, data: bytes) -> None:  # as a store that ignores the condition of a creation
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    begin(tmp_path)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.durable_files.create_local", put)
+    for _ in range(2):
+        with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
+            begin(tmp_path)
+    assert len(journal_in(tmp_path).read().runs) == 1
+
+
 def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
