@@ -27,6 +27,8 @@ def open_path(field: str, value: Any) -> StoragePath:
     parts = urlsplit(text)
     if parts.scheme and parts.scheme != "file":
         return _open_object_store(field, text)
+    if parts.scheme and {"?", "#"} & set(text):  # what follows is no part of a URL's path
+        raise ConfigurationError(field, value, "must have %3F for '?' and %23 for '#', since it is a URL")
     path = Path(unquote(parts.path) if parts.scheme else text)
     if not path.is_absolute() or (parts.scheme and parts.netloc):
         raise ConfigurationError(field, value, "must be an absolute path or a URL such as file:///data or s3://bucket")

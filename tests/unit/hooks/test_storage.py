@@ -20,6 +20,13 @@ def test_percent_signs_of_a_url_are_decoded_and_those_of_a_path_are_not() -> Non
     assert open_path("p", "/a%20b") == Path("/a%20b")
 
 
+@pytest.mark.parametrize("mark", ["?", "#"])
+def test_what_would_end_the_path_of_a_url_is_refused_and_belongs_to_a_path(mark: str) -> None:
+    with pytest.raises(ConfigurationError, match="must have %3F for '[?]' and %23 for '#'"):
+        open_path("p", f"file:///a{mark}b/c")
+    assert open_path("p", f"file:///a%{ord(mark):X}b") == open_path("p", f"/a{mark}b") == Path(f"/a{mark}b")
+
+
 @pytest.mark.parametrize("value", ["", "  ", "None", "relative/x", "./x", "~/x", "file://host/x", None, 5])
 def test_what_is_no_absolute_place_is_refused(value: Any) -> None:
     with pytest.raises(ConfigurationError, match="storage_path"):
