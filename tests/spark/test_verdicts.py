@@ -49,7 +49,7 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 
 NEWEST = 5
 MOVED = {("t", 0): 11}
-BUSY = {"offsets": MOVED, "state": "Stable", "members": 1}
+BUSY: dict[str, Any] = {"offsets": MOVED, "state": "Stable", "members": 1}
 KINDS = [seen(number, group=name, **fields) for name, fields, _, _ in CASES for number in (3, 4, NEWEST)]
 TIMES = [
     *(*seen(0, group="left"), *(row for number in range(1, 5) for row in seen(number, group="left", **BUSY))),

@@ -139,7 +139,8 @@ def test_brokers_that_only_the_executors_do_not_reach_are_named(
     hosts = tmp_path / "hosts"  # for the executors' JVMs, the name leads to where no broker listens
     hosts.write_text("127.0.0.99 localhost\n")
     port = brokers.bootstrap.partition(":")[2]
-    quick = {"default__api__timeout__ms": "5000", "request__timeout__ms": "3000"}
+    # The driver has these time limits, too, and a busy machine needs some seconds for its first call.
+    quick = {"default__api__timeout__ms": "20000", "request__timeout__ms": "10000"}
     properties = write_properties(tmp_path, f"localhost:{port}", **quick)
     settings = {
         "spark.executor.extraJavaOptions": f"-Djdk.net.hosts.file={hosts}",
