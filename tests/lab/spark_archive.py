@@ -20,6 +20,10 @@ from tests.lab.process import QUIET_ARCHIVE
 ARCHIVE = REPOSITORY / "build" / "spark-classes.jsa"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For a JVM that ends within a minute: no time for the optimising compiler, no threads for the collector."""
+CONF = "conf:"
+"""The name of a test's ``SPARK_CONF_DIR``. Of a folder with this name, the class path has the part before the colon.
+
+The folder comes first on the class path, and a JVM uses no archive where a folder is there that the archive lacks."""
 TIMEOUT_S = 600.0
 # What most jobs do: rows from Python, Parquet there and back, an aggregation and a join, rows to Python.
 _PROGRAM = """

@@ -68,26 +68,42 @@ def verdicts(
     history: Sequence[Sequence[SnapshotRow]],
     *,
     policy: StalenessPolicy | None = None,
+    retention_minutes: int = 0,
+    **given: Any,
+) -> DataFrame:
+    """Judge a history by a policy, by default an idle time of two hours; ``given`` is as for ``state``."""
+    rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
+    return judge(state(frame(spark, flat(history)), history, policy=rules, **given), rules, retention_minutes)
+
+
+def state(
+    rows: DataFrame,
+    history: Sequence[Sequence[SnapshotRow]],
+    *,
+    policy: StalenessPolicy,
     snapshots: Sequence[float] | None = None,
     incomplete: Sequence[float] = (),
-    retention_minutes: int = 0,
     selected: bool = False,
 ) -> DataFrame:
-    """Judge a history; its snapshots are those of the rows, or of the hours named (some may have no rows).
+    """Replay a history; its snapshots are those of the rows, or of the hours named (some may have no rows).
 
+    :param rows: the history as a DataFrame.
     :param selected: leave out the observations that decide nothing, as in a long history.
     """
-    rows = [row for observation in history for row in observation]
     partly = [snapshot_id(number) for number in incomplete]
-    ids = [snapshot_id(number) for number in snapshots or ()] or sorted({row["run_id"] for row in rows} - {*partly})
-    rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
-    observed = observations(frame(spark, rows))
+    found = {row["run_id"] for row in flat(history)}
+    ids = [snapshot_id(number) for number in snapshots or ()] or sorted(found - {*partly})
+    observed = observations(rows)
 
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
         return observed.where(F.col("run_id").isin(*snapshot_ids))
 
-    extents = {name: extent([row for row in rows if row["run_id"] == name]) for name in (*ids, *partly)}
-    return judge(replay(read, rules, ids, partly, extents if selected else None), rules, retention_minutes)
+    extents = {name: extent([row for row in flat(history) if row["run_id"] == name]) for name in (*ids, *partly)}
+    return replay(read, policy, ids, partly, extents if selected else None)
+
+
+def flat(history: Sequence[Sequence[SnapshotRow]]) -> list[SnapshotRow]:
+    return [row for observation in history for row in observation]
 
 
 def extent(rows: Sequence[SnapshotRow]) -> Extent:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,25 @@ pytestmark = pytest.mark.spark
 GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
 
 
+@pytest.fixture(scope="module")
+def first_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    base = tmp_path_factory.mktemp("judged")
+    two_hours(base)
+    assert judge(spark, base)["verdicts"]["stale"] == 1
+    return base
+
+
+@pytest.fixture
+def judged(first_run: Path, tmp_path: Path) -> Path:
+    """Return a base with two snapshots, of which the second is judged."""
+    return Path(shutil.copytree(first_run, tmp_path / "judged"))
+
+
 @pytest.mark.parametrize("column", ["group_id", "verdict", "idle_seconds"])
-def test_a_flipped_bit_in_the_verdicts_is_not_planned_by(spark: SparkSession, tmp_path: Path, column: str) -> None:
-    two_hours(tmp_path)
-    judge(spark, tmp_path)
-    layout = Layout(tmp_path, CLUSTER)
+def test_a_flipped_bit_in_the_verdicts_is_not_planned_by(judged: Path, column: str) -> None:
+    layout = Layout(judged, CLUSTER)
     assert len(load_verdicts(layout, snapshot_id(1))) == 5
-    (written,) = verdict_folder(tmp_path, 1).glob("*.parquet")
+    (written,) = verdict_folder(judged, 1).glob("*.parquet")
     flip_a_bit(written, column)
     with pytest.raises(MaintenanceSnapshotError, match="cannot be read"):
         load_verdicts(layout, snapshot_id(1))
@@ -124,23 +137,20 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
     assert {name: written[name] for name in summary} == summary
 
 
-def test_a_second_run_replaces_the_first(spark: SparkSession, tmp_path: Path) -> None:
-    two_hours(tmp_path)
-    assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
-    earlier = tmp_path / CLUSTER / "verdicts" / f"{snapshot_id(1)}.json"
+def test_a_second_run_replaces_the_first(spark: SparkSession, judged: Path) -> None:
+    assert json.loads(verdict_summary(judged, 1).read_text())["verdicts"]["stale"] == 1
+    earlier = judged / CLUSTER / "verdicts" / f"{snapshot_id(1)}.json"
     earlier.parent.mkdir()
     earlier.write_text('{"of": "an earlier version"}')
-    assert judge(spark, tmp_path, "--min-observations", "3")["verdicts"]["stale"] == 0
-    assert pq.read_table(verdict_folder(tmp_path, 1)).num_rows == 5
-    assert json.loads(verdict_summary(tmp_path, 1).read_text())["verdicts"]["stale"] == 0
+    assert judge(spark, judged, "--min-observations", "3")["verdicts"]["stale"] == 0
+    assert pq.read_table(verdict_folder(judged, 1)).num_rows == 5
+    assert json.loads(verdict_summary(judged, 1).read_text())["verdicts"]["stale"] == 0
     assert not earlier.exists(), "nothing vouches for the verdicts of an earlier version any more"
 
 
-def test_verdicts_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, tmp_path: Path) -> None:
-    two_hours(tmp_path)
-    judge(spark, tmp_path, "--snapshot-id", snapshot_id(0))
-    judge(spark, tmp_path)
-    table = spark.read.parquet(f"{tmp_path.as_uri()}/{CLUSTER}/tables/verdicts")
+def test_verdicts_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, judged: Path) -> None:
+    judge(spark, judged, "--snapshot-id", snapshot_id(0))
+    table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/tables/verdicts")
     found = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
     assert found == {snapshot_id(0): 5, snapshot_id(1): 5}
 
@@ -202,18 +212,16 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
 
 
 @pytest.mark.safety
-def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(spark: SparkSession, tmp_path: Path) -> None:
-    two_hours(tmp_path)
-    judge(spark, tmp_path)
-    (tmp_path / "notes").mkdir()
-    (tmp_path / "notes" / "todo.txt").write_text("mine")
-    observed = next((tmp_path / CLUSTER / "tables" / "observations").iterdir())
-    inhabited = [tmp_path, tmp_path / CLUSTER, tmp_path / CLUSTER / "data" / snapshot_id(0), observed]
-    before = sorted(tmp_path.rglob("*"))
-    for folder in [*inhabited, tmp_path / "notes", tmp_path / CLUSTER / "manifests"]:
+def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(spark: SparkSession, judged: Path) -> None:
+    (judged / "notes").mkdir()
+    (judged / "notes" / "todo.txt").write_text("mine")
+    observed = next((judged / CLUSTER / "tables" / "observations").iterdir())
+    inhabited = [judged, judged / CLUSTER, judged / CLUSTER / "data" / snapshot_id(0), observed]
+    before = sorted(judged.rglob("*"))
+    for folder in [*inhabited, judged / "notes", judged / CLUSTER / "manifests"]:
         with pytest.raises(ArgumentError, match="which this job did not write and would delete: give a folder"):
-            judge(spark, tmp_path, "--output", str(folder))
-    assert sorted(tmp_path.rglob("*")) == before
+            judge(spark, judged, "--output", str(folder))
+    assert sorted(judged.rglob("*")) == before
 
 
 @pytest.mark.parametrize("slash", ["", "/"])

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.transport.private_folder import PREFIX
-from tests.lab.spark_archive import quick_options
+from tests.lab.spark_archive import CONF, quick_options
 
 pytestmark = [
     pytest.mark.spark,
@@ -64,7 +64,7 @@ class Task:
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.temporary = folder, folder / "tmp"
         self.done = folder / "done.json"
-        conf = folder / "conf"
+        conf = folder / CONF
         for made in (self.temporary, conf):
             made.mkdir()
         (folder / "job.py").write_text(JOB)

@@ -225,17 +225,18 @@ def test_an_open_transaction_is_neither_read_nor_taken_for_no_commit(
     "version",
     [
         pytest.param("kafka28", marks=pytest.mark.kafka("2.8.2")),
-        pytest.param("kafka43", marks=pytest.mark.kafka("4.3.1")),
+        pytest.param("kafka41", marks=pytest.mark.kafka("4.1.0")),
     ],
 )
 def test_old_and_new_brokers(spark: SparkSession, request: pytest.FixtureRequest, tmp_path: Path, version: str) -> None:
     bootstrap = request.getfixturevalue(version).bootstrap
-    fill(bootstrap, {("pb-v", 0): 3})
-    commit_offsets(bootstrap, {"pb-v": {("pb-v", 0): 1}})
+    places = [("pb-v", partition) for partition in range(3)]  # each on another one of three brokers
+    fill(bootstrap, {places[0]: 3, places[1]: 4, places[2]: 5})
+    commit_offsets(bootstrap, {"pb-v": dict.fromkeys(places, 1)})
     properties = load_properties(spark, str(write_properties(tmp_path, bootstrap)))
     counted: list[int] = []
     summary = process_backlog(spark, properties, "pb-v", lambda records: counted.append(records.count()))
-    assert (counted, summary["committed"], committed(bootstrap, "pb-v", ("pb-v", 0))) == ([2], 1, [3])
+    assert (counted, summary["committed"], committed(bootstrap, "pb-v", *places)) == ([9], 3, [3, 4, 5])
 
 
 @pytest.mark.safety

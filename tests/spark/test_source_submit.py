@@ -21,7 +21,7 @@ import pytest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.jars import REPOSITORY
-from tests.lab.spark_archive import quick_options
+from tests.lab.spark_archive import CONF, quick_options
 from tests.lab.spark_cluster import ARROW, bare_python, spark_home
 from tests.lab.topics import create_topics
 
@@ -70,10 +70,10 @@ def test_the_documented_task_submits_the_documented_script_and_the_password_is_s
 ) -> None:
     from airflow.sdk import task
 
-    for name in ("conf", "events", "work"):
+    for name in (CONF, "events", "work"):
         (tmp_path / name).mkdir()
     defaults = DEFAULTS.format(events=(tmp_path / "events").as_uri(), options=quick_options())
-    (tmp_path / "conf" / "spark-defaults.conf").write_text(defaults)
+    (tmp_path / CONF / "spark-defaults.conf").write_text(defaults)
     connection = {"conn_type": "kafka_groups", "host": cluster.sasl_bootstrap, "login": USER, "password": SECRET}
     connection |= {"extra": json.dumps({"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "PLAIN"})}
     environment = {
@@ -81,7 +81,7 @@ def test_the_documented_task_submits_the_documented_script_and_the_password_is_s
         "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
         "PATH": f"{spark_home() / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYSPARK_PYTHON": str(bare_python(tmp_path / "python", LIBRARIES)),
-        "SPARK_CONF_DIR": str(tmp_path / "conf"),
+        "SPARK_CONF_DIR": str(tmp_path / CONF),
         "SPARK_HOME": str(spark_home()),
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

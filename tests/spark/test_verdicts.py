@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from tests.spark.histories import HOUR, expect, seen, verdicts
+from airflow_kafka_groups.spark.staleness.transforms import judge
+from tests.spark.histories import HOUR, expect, flat, frame, seen, state, verdicts
 
 pytestmark = pytest.mark.spark
 
@@ -44,51 +47,86 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 ]
 
 
-def test_each_kind_of_group_gets_its_verdict_and_reason(spark: SparkSession) -> None:
-    history = [seen(number, group=name, **fields) for name, fields, _, _ in CASES for number in (0, 1, 2)]
+NEWEST = 5
+MOVED = {("t", 0): 11}
+BUSY: dict[str, Any] = {"offsets": MOVED, "state": "Stable", "members": 1}
+KINDS = [seen(number, group=name, **fields) for name, fields, _, _ in CASES for number in (3, 4, NEWEST)]
+TIMES = [
+    *(*seen(0, group="left"), *(row for number in range(1, 5) for row in seen(number, group="left", **BUSY))),
+    *seen(NEWEST, group="left", offsets=MOVED),
+    *(*seen(2, group="rests"), *(row for number in (3, 4, 5) for row in seen(number, group="rests", offsets=MOVED))),
+    *(row for number in (3, 4, NEWEST) for row in seen(number, group="thrice")),
+    *(*seen(3, group="moves"), *seen(4, group="moves"), *seen(NEWEST, group="moves", offsets=MOVED)),
+    *(*seen(4, group="twice"), *seen(NEWEST, group="twice")),
+    *seen(NEWEST, group="once"),
+]
+Judge = Callable[[StalenessPolicy], dict[str, Row]]
+
+
+@pytest.fixture(scope="module")
+def judge_all(spark: SparkSession) -> Iterator[Judge]:
+    """Judge every group of this module by a policy. They are replayed once: only the longest gap has a say in that."""
+    history = [*KINDS, TIMES]
+    replayed = state(frame(spark, flat(history)), history, policy=StalenessPolicy(min_idle_seconds=1)).persist()
+    yield lambda policy: {row["group_id"]: row for row in judge(replayed, policy).collect()}
+    replayed.unpersist()
+
+
+@pytest.fixture(scope="module")
+def judged(judge_all: Judge) -> dict[str, Row]:
+    return judge_all(StalenessPolicy(min_idle_seconds=2 * HOUR))
+
+
+def test_each_kind_of_group_gets_its_verdict_and_reason(judged: dict[str, Row]) -> None:
     expected = [{"group_id": name, "verdict": verdict, "reason": reason} for name, _, verdict, reason in CASES]
-    expect(verdicts(spark, history), *expected)
+    expect([row for name, row in judged.items() if name not in {row["group_id"] for row in TIMES}], *expected)
 
 
-def test_a_group_that_moved_just_now_is_moving(spark: SparkSession) -> None:
-    history = [seen(0), seen(1), seen(2, offsets={("t", 0): 11})]
+def test_a_group_that_moved_just_now_is_moving(judged: dict[str, Row]) -> None:
     reason = "offsets moved 0.0 s ago; the policy requires 2.0 h without"
-    expect(verdicts(spark, history), {"idle_seconds": 0.0, "verdict": "moving", "reason": reason})
+    expect([judged["moves"]], {"idle_seconds": 0.0, "verdict": "moving", "reason": reason})
 
 
 @pytest.mark.parametrize(("min_idle", "verdict"), [(2 * HOUR, "stale"), (2 * HOUR + 0.001, "moving")])
-def test_a_group_that_moved_exactly_the_idle_time_ago_is_stale(
-    spark: SparkSession, min_idle: float, verdict: str
-) -> None:
-    moved = {("t", 0): 11}
-    history = [seen(0), seen(1, offsets=moved), seen(2, offsets=moved), seen(3, offsets=moved)]
-    policy = StalenessPolicy(min_idle_seconds=min_idle)
-    expect(verdicts(spark, history, policy=policy), {"idle_seconds": 2 * HOUR, "verdict": verdict})
+def test_a_group_that_moved_exactly_the_idle_time_ago_is_stale(judge_all: Judge, min_idle: float, verdict: str) -> None:
+    judged = judge_all(StalenessPolicy(min_idle_seconds=min_idle))
+    expect([judged["rests"]], {"idle_seconds": 2 * HOUR, "verdict": verdict})
 
 
 @pytest.mark.parametrize(("min_idle", "verdict"), [(HOUR, "stale"), (HOUR + 0.001, "settling")])
-def test_a_group_idle_for_exactly_the_time_asked_for_is_stale(
-    spark: SparkSession, min_idle: float, verdict: str
-) -> None:
-    policy = StalenessPolicy(min_idle_seconds=min_idle)
-    expect(verdicts(spark, [seen(0), seen(1)], policy=policy), {"idle_seconds": HOUR, "verdict": verdict})
+def test_a_group_idle_for_exactly_the_time_asked_for_is_stale(judge_all: Judge, min_idle: float, verdict: str) -> None:
+    judged = judge_all(StalenessPolicy(min_idle_seconds=min_idle))
+    expect([judged["twice"]], {"idle_seconds": HOUR, "verdict": verdict})
 
 
 @pytest.mark.parametrize(("asked", "verdict"), [(3, "stale"), (4, "settling")])
-def test_a_group_seen_exactly_as_often_as_asked_for_is_stale(spark: SparkSession, asked: int, verdict: str) -> None:
-    policy = StalenessPolicy(min_idle_seconds=HOUR, min_observations=asked)
-    expect(verdicts(spark, [seen(0), seen(1), seen(2)], policy=policy), {"observations": 3, "verdict": verdict})
+def test_a_group_seen_exactly_as_often_as_asked_for_is_stale(judge_all: Judge, asked: int, verdict: str) -> None:
+    judged = judge_all(StalenessPolicy(min_idle_seconds=HOUR, min_observations=asked))
+    expect([judged["thrice"]], {"observations": 3, "verdict": verdict})
 
 
-def test_a_group_seen_once_is_settling(spark: SparkSession) -> None:
+def test_a_group_seen_once_is_settling(judged: dict[str, Row]) -> None:
     reason = "idle for 0.0 s (1 snapshots); the policy requires 2.0 h and 2 snapshots"
-    expect(verdicts(spark, [seen(0)]), {"verdict": "settling", "reason": reason})
+    expect([judged["once"]], {"verdict": "settling", "reason": reason})
 
 
-def test_a_group_that_moved_long_ago_and_lost_its_members_just_now_is_settling(spark: SparkSession) -> None:
-    moved = {("t", 0): 11}
-    busy = [seen(number, offsets=moved, state="Stable", members=1) for number in (1, 2, 3, 4)]
-    expect(verdicts(spark, [seen(0), *busy, seen(5, offsets=moved)]), {"observations": 1, "verdict": "settling"})
+def test_a_group_that_moved_long_ago_and_lost_its_members_just_now_is_settling(judged: dict[str, Row]) -> None:
+    expect([judged["left"]], {"observations": 1, "verdict": "settling"})
+
+
+def test_a_query_is_planned_in_the_session_of_the_tests_as_in_any_other(spark: SparkSession) -> None:
+    """The session places named subqueries earlier. What Spark makes of a complete judgement is the same plan."""
+    history = [seen(number) for number in (0, 0.5, 1)]
+    rows, policy = frame(spark, flat(history)), StalenessPolicy(min_idle_seconds=HOUR)
+
+    def plan() -> Any:
+        replayed = state(rows, history, policy=policy, incomplete=[0.5], selected=True)
+        return judge(replayed, policy)._jdf.queryExecution().optimizedPlan()
+
+    here = plan()
+    with settings_of(spark, {"spark.sql.legacy.ctePrecedencePolicy": "CORRECTED"}):
+        elsewhere = plan()
+    assert here.sameResult(elsewhere), f"{here}\n{elsewhere}"
 
 
 def test_times_are_written_for_people_and_rounded_down(spark: SparkSession) -> None:

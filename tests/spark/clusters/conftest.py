@@ -5,20 +5,17 @@ Each module has a fixture ``cluster`` of its own.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
 from tests.lab.spark_jars import connector_jars
-from tests.spark.clusters.shipping import CLIENT, SECRET, Done, Job
+from tests.spark.clusters.shipping import CLIENT, SECRET, Job, submitter
 from tests.spark.kafka import fill
 
 
@@ -45,17 +42,4 @@ def jars() -> str:
 @pytest.fixture
 def job(cluster: SparkCluster, jars: str, tmp_path: Path) -> Job:
     """Submit a job: the application, copied away from the package, and the package as a zip, beside ``py_files``."""
-    bundle = write_bundle(tmp_path / "jobs.zip")
-
-    def submit(
-        name: str,
-        *arguments: str,
-        options: tuple[str, ...] = ("--jars", jars),
-        py_files: tuple[Path, ...] = (),
-        **more: Any,
-    ) -> Done:
-        alone = shutil.copy(APPLICATION, tmp_path)
-        shipped = ",".join(str(path) for path in (bundle, *py_files))
-        return cluster.submit(alone, name, *arguments, options=["--py-files", shipped, *options], **more)
-
-    return submit
+    return submitter(cluster, jars, tmp_path)

@@ -1,22 +1,59 @@
-"""What the tests on clusters share: what a program said, and a properties file that logs in by OIDC."""
+"""What the tests on clusters share: jobs as users ship them, what these said, and properties files."""
 
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
 from airflow_kafka_groups.hooks.settings import read_connection
+from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider, oidc_connection
+from tests.lab.spark_cluster import SparkCluster
+from tests.spark.clusters import several
 
 CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"
 Done = subprocess.CompletedProcess[str]
 Job = Callable[..., Done]
+
+
+def submitter(cluster: SparkCluster, jars: str, folder: Path) -> Job:
+    """Return a function that submits a job: the application, copied into a folder, and the package as a zip."""
+    bundle = write_bundle(folder / "jobs.zip")
+
+    def submit(
+        name: str,
+        *arguments: str,
+        application: Path = APPLICATION,
+        options: tuple[str, ...] = ("--jars", jars),
+        py_files: tuple[Path, ...] = (),
+        **more: Any,
+    ) -> Done:
+        shutil.copy(APPLICATION, folder)
+        alone = shutil.copy(application, folder)
+        shipped = ",".join(str(path) for path in (bundle, *py_files))
+        return cluster.submit(alone, name, *arguments, options=["--py-files", shipped, *options], **more)
+
+    return submit
+
+
+def together(job: Job, *commands: Sequence[str], **more: Any) -> list[Done]:
+    """Run jobs in one session and return what each said: a driver and an executor cost more than most jobs."""
+    done = job(json.dumps(commands), application=Path(several.__file__), **more)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = re.findall(rf"(.*?)^{several.ENDED}(\d+)$", done.stdout, re.DOTALL | re.MULTILINE)
+    assert len(said) == len(commands), done.stdout
+    return [
+        subprocess.CompletedProcess(list(command), int(code), output, done.stderr)
+        for command, (output, code) in zip(commands, said, strict=True)
+    ]
 
 
 def last_line(done: Done) -> str:

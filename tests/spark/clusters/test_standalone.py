@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -16,7 +17,17 @@ import pytest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
-from tests.spark.clusters.shipping import SECRET, Job, allowed, last_line, oidc_file, summary
+from tests.spark.clusters.shipping import (
+    SECRET,
+    Done,
+    Job,
+    allowed,
+    last_line,
+    oidc_file,
+    submitter,
+    summary,
+    together,
+)
 from tests.spark.histories import seen
 from tests.spark.judged import verdict_folder
 from tests.spark.kafka import committed, write_properties
@@ -38,39 +49,85 @@ def test_neither_driver_nor_executors_have_this_package(cluster: SparkCluster) -
     assert done.stdout == "not there\n"
 
 
-def test_a_ledger_is_judged(job: Job, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def without_jars(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
+    """Run three jobs that read no Kafka in one session: a judgement, and two whose output no executor can share."""
+    folder = tmp_path_factory.mktemp("without-jars")
     for number in (0, 1):
-        write_snapshot(tmp_path, number, seen(number))
-    base = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER)
-    said = summary(job("judge_staleness", *base, "--min-idle-seconds", "3600", options=()))
+        write_snapshot(folder, number, seen(number))
+    base = ("--base", folder.as_uri(), "--cluster", CLUSTER)
+    refused, idle = ("--output", "file:///proc/self/cwd/out"), ("--min-idle-seconds", "3600")
+    judged = ("judge_staleness", *base, *idle)
+    return folder, together(
+        submitter(cluster, "", folder), judged, (*judged, *refused), ("lag_report", *base, *refused), options=()
+    )
+
+
+def test_a_ledger_is_judged(without_jars: tuple[Path, list[Done]]) -> None:
+    folder, (done, _, _) = without_jars
+    said = summary(done)
     assert (said["groups"], said["verdicts"]["stale"], said["warnings"]) == (1, 1, [])
-    table = pq.read_table(verdict_folder(tmp_path, 1))
+    table = pq.read_table(verdict_folder(folder, 1))
     assert table.column("verdict").to_pylist() == ["stale"]
 
 
-def test_the_commits_are_read_by_who_logs_in_with_tokens(
-    job: Job, brokers: KafkaCluster, provider: Provider, tmp_path: Path
+def test_tables_that_executors_would_write_to_disks_of_their_own_are_refused(
+    without_jars: tuple[Path, list[Done]],
 ) -> None:
-    asked = len(provider.asked)
-    path = oidc_file(brokers, provider, tmp_path)
-    output = ("--output", (tmp_path / "out").as_uri())
-    done = job("commit_history", "--kafka-properties", str(path), *output, settings=allowed(provider))
-    said = summary(done)
+    for name, done in zip(("judge_staleness", "lag_report"), without_jars[1][1:], strict=True):
+        assert done.returncode == 1, done.stdout
+        assert f"{name}: error: file:///proc/self/cwd/out is on the driver's own disk" in last_line(done)
+
+
+@dataclass(frozen=True)
+class OfKafka:
+    """What two jobs said that read brokers, in one session: who asked for tokens, and where the commits are."""
+
+    commits: Done
+    archive: Done
+    asked: int
+    output: Path
+
+
+@pytest.fixture(scope="module")
+def of_kafka(
+    cluster: SparkCluster,
+    jars: str,
+    brokers: KafkaCluster,
+    provider: Provider,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> OfKafka:
+    folder, asked = tmp_path_factory.mktemp("of-kafka"), len(provider.asked)
+    shipped = write_properties(folder, brokers.bootstrap)
+    snapshot(brokers.bootstrap, folder, "cl-doomed")
+    commits, archive = together(
+        submitter(cluster, jars, folder),
+        (
+            *("commit_history", "--kafka-properties", str(oidc_file(brokers, provider, folder))),
+            *("--output", (folder / "out").as_uri()),
+        ),
+        (
+            *("archive_backlog", "--kafka-properties", shipped.name),
+            *("--base", folder.as_uri(), "--cluster", "c", "--group", "cl-doomed"),
+        ),
+        options=("--jars", jars, "--files", str(shipped)),
+        settings=allowed(provider),
+    )
+    return OfKafka(commits, archive, len(provider.asked) - asked, folder / "out")
+
+
+def test_the_commits_are_read_by_who_logs_in_with_tokens(of_kafka: OfKafka) -> None:
+    said = summary(of_kafka.commits)
     assert (said["commits"], said["groups"], said["warnings"]) == (2, 2, [])
-    found = pq.read_table(tmp_path / "out" / "commits").to_pylist()
+    found = pq.read_table(of_kafka.output / "commits").to_pylist()
     assert sorted((row["group_id"], row["committed_offset"]) for row in found) == [("cl-doomed", 1), ("cl-left", 2)]
-    assert len(provider.asked) >= asked + 2, "the driver asks for a token, and so does the executor's own JVM"
-    assert SECRET not in done.stdout + done.stderr
+    assert of_kafka.asked >= 2, "the driver asks for a token, and so does the executor's own JVM"
+    for done in (of_kafka.commits, of_kafka.archive):
+        assert SECRET not in done.stdout + done.stderr
 
 
-def test_a_backlog_is_archived_with_a_properties_file_that_was_shipped(
-    job: Job, jars: str, brokers: KafkaCluster, tmp_path: Path
-) -> None:
-    properties = write_properties(tmp_path, brokers.bootstrap)
-    snapshot(brokers.bootstrap, tmp_path, "cl-doomed")
-    base = ("--base", tmp_path.as_uri(), "--cluster", "c", "--group", "cl-doomed")
-    options = ("--jars", jars, "--files", str(properties))
-    said = summary(job("archive_backlog", "--kafka-properties", properties.name, *base, options=options))
+def test_a_backlog_is_archived_with_a_properties_file_that_was_shipped(of_kafka: OfKafka) -> None:
+    said = summary(of_kafka.archive)
     assert (said["records"], said["exact"], said["warnings"]) == (3, True, [])
     rows = pq.read_table(said["output"].removeprefix("file:")).to_pylist()
     assert sorted(row["value"] for row in rows) == [b"cl-u-0-1", b"cl-u-0-2", b"cl-u-0-3"]
@@ -82,7 +139,8 @@ def test_brokers_that_only_the_executors_do_not_reach_are_named(
     hosts = tmp_path / "hosts"  # for the executors' JVMs, the name leads to where no broker listens
     hosts.write_text("127.0.0.99 localhost\n")
     port = brokers.bootstrap.partition(":")[2]
-    quick = {"default__api__timeout__ms": "5000", "request__timeout__ms": "3000"}
+    # The driver has these time limits, too, and a busy machine needs some seconds for its first call.
+    quick = {"default__api__timeout__ms": "20000", "request__timeout__ms": "10000"}
     properties = write_properties(tmp_path, f"localhost:{port}", **quick)
     settings = {
         "spark.executor.extraJavaOptions": f"-Djdk.net.hosts.file={hosts}",
@@ -128,12 +186,3 @@ def test_an_output_that_executors_would_write_to_disks_of_their_own_is_refused(
     assert "Python does not run on the executors: " in done.stdout
     assert 'Cannot run program \\"/no/python3\\"' in done.stdout  # as a line of JSON, which Spark's logger writes
     assert committed(brokers.bootstrap, "cl-left", ("cl-t", 0)) == [2]
-
-
-def test_tables_that_executors_would_write_to_disks_of_their_own_are_refused(job: Job, tmp_path: Path) -> None:
-    write_snapshot(tmp_path, 0, seen(0))
-    base = ("--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--output", "file:///proc/self/cwd/out")
-    for name, more in (("judge_staleness", ("--min-idle-seconds", "3600")), ("lag_report", ())):
-        done = job(name, *base, *more, options=())
-        assert done.returncode == 1, done.stdout
-        assert f"{name}: error: file:///proc/self/cwd/out is on the driver's own disk" in last_line(done)
