@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts.group_types import (
 )
 
 PACKAGE = Path(airflow_kafka_groups.__file__).parent
+_TYPES = [kind.value for kind in GroupType]
 
 
 @pytest.mark.parametrize("kind", GroupType)
@@ -77,4 +78,4 @@ def _is_type(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         node = node.value if node.attr == "value" else node
         return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "GroupType"
-    return isinstance(node, ast.Constant) and node.value in [kind.value for kind in GroupType]
+    return isinstance(node, ast.Constant) and node.value in _TYPES
