@@ -47,7 +47,17 @@ def test_others_go_on(kafka41):
 def test_a_test_that_is_run_again_has_its_cluster(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "test_it.py").write_text(TESTS)
-    options = ["-c", os.devnull, "--rootdir", str(tmp_path), "-p", "pytest_rerunfailures", "-p", "no:cacheprovider", "-sq"]
+    options = [
+        "-c",
+        os.devnull,
+        "--rootdir",
+        str(tmp_path),
+        "-p",
+        "pytest_rerunfailures",
+        "-p",
+        "no:cacheprovider",
+        "-sq",
+    ]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *options, str(tmp_path)],
         env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(REPOSITORY)},

@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.group_types import (
     has_eligible_kind,
     keeps_progress_elsewhere,
 )
+from tests.sources import parsed
 
 PACKAGE = Path(airflow_kafka_groups.__file__).parent
 _TYPES = [kind.value for kind in GroupType]
@@ -63,7 +64,7 @@ def test_no_other_module_lists_group_types() -> None:
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if path != PACKAGE / "contracts" / "group_types.py"
-        for line in _lists_of_types(ast.parse(path.read_text()))
+        for line in _lists_of_types(parsed(path))
     ]
     assert lists == []
 

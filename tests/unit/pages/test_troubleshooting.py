@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from tests.pages import DOCS, ROOT
+from tests.sources import parsed
 
 PACKAGE = ROOT / "airflow_kafka_groups"
 PAGE = (DOCS / "troubleshooting.md").read_text()
@@ -34,7 +35,7 @@ def strings() -> str:
     found: list[str] = []
     for path in sorted(PACKAGE.rglob("*.py")):
         docstrings = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Expr):
                 docstrings.add(node.value)
             elif node in docstrings:
