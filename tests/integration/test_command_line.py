@@ -193,7 +193,7 @@ def test_a_connection_of_airflows_database_is_found(lab: CommandLine, kafka41: K
 
 def test_a_password_is_in_no_output_and_no_process_list(tmp_path: Path) -> None:
     secret = "s3cr3t-of-the-command-line"
-    with KafkaCluster(version="4.1.0", sasl_users={"ada": secret}) as cluster:
+    with KafkaCluster(version="4.1.0", brokers=1, sasl_users={"ada": secret}) as cluster:
         lab = CommandLine(tmp_path, cluster.bootstrap)
         config = tmp_path / "client.properties"
         fields = ("bootstrap.servers={}", "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN")

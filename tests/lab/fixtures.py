@@ -1,13 +1,13 @@
-"""Pytest fixtures: one shared cluster for each Kafka version, started when the first test asks for it.
+"""Pytest fixtures: one shared cluster for each Kafka version, from the first test that asks for it until the last.
 
 Tests share them, so they name their own groups and topics and never kill a broker; a test that kills starts a
 ``KafkaCluster`` of its own. Tests that use one carry the mark ``kafka(version)``: ``-m "not kafka"`` leaves them out.
-A cluster ends as soon as no later test needs it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -17,8 +17,10 @@ from tests.lab.cluster import KafkaCluster
 OFFSETS_PARTITIONS = 12
 """Of the offsets topic of these clusters, in place of 50: each is created, replicated, and read by many tests."""
 _SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
-_STILL_NEEDED = pytest.StashKey[frozenset[str]]()
+
 _running: dict[str, KafkaCluster] = {}
+_left: dict[str, set[str]] = {}
+"""For each test that needs clusters and has not ended, their names."""
 
 
 def _needs(item: pytest.Item) -> set[str]:
@@ -29,28 +31,37 @@ def _needs(item: pytest.Item) -> set[str]:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tests that need a cluster with its version, and run the modules of each set of clusters together."""
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests that need a cluster with its version, and run modules together that need the same clusters.
+
+    Those that need most come first.
+    """
+    of_module: defaultdict[Path, set[str]] = defaultdict(set)
     for item in items:
         for name in sorted(_needs(item)):
             item.add_marker(pytest.mark.kafka(_SHARED[name][0]))
             item.extra_keyword_matches.add(name)
-    of_module: dict[Path, set[str]] = {}
-    for item in items:
-        of_module.setdefault(item.path, set()).update(_needs(item))
-    items.sort(key=lambda item: (not of_module[item.path], sorted(of_module[item.path])))
-    if not hasattr(config, "workerinput"):  # a process of xdist may run its tests in another order
-        needed: frozenset[str] = frozenset()
-        for item in reversed(items):
-            needed |= _needs(item)
-            item.stash[_STILL_NEEDED] = needed
+            of_module[item.path].add(name)
+    items.sort(key=lambda item: (-len(of_module[item.path]), sorted(of_module[item.path])))
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    """End the clusters that neither this test nor a later one needs: a broker costs something as long as it runs."""
-    for name in _running.keys() - item.stash.get(_STILL_NEEDED, _running.keys()):
-        _running.pop(name).stop()
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which test needs which cluster."""
+    _left.update((item.nodeid, needed) for item in session.items if (needed := _needs(item)))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Stop the clusters that no later test needs: a broker that nobody asks takes 2 to 3 % of a processor.
+
+    A test that failed and is run again has both its tries within this hook.
+    """
+    try:
+        return (yield)
+    finally:
+        ended = _left.pop(item.nodeid, set())
+        for name in ended.difference(*_left.values()) & _running.keys():
+            _running.pop(name).stop()
 
 
 def _run(name: str) -> Iterator[KafkaCluster]:
@@ -59,7 +70,6 @@ def _run(name: str) -> Iterator[KafkaCluster]:
     with KafkaCluster(version=version, brokers=brokers, config=config) as cluster:
         _running[name] = cluster
         yield cluster
-    _running.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.sources import segment
+
 PACKAGE = Path("airflow_kafka_groups")
 _OPPOSITE: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -49,9 +51,10 @@ class Mutant:
 def mutants_of(path: Path, seed: int) -> Iterator[Mutant]:
     """Read a module and return all its mutants."""
     source = path.read_text()
+    lines = source.encode().splitlines()
     seen: Counter[str] = Counter()
     for index, (node, part) in enumerate(_places(ast.parse(source))):
-        code = f"{' '.join((ast.get_source_segment(source, node) or '').split())} [{_change(node, part)}]"
+        code = f"{' '.join(segment(lines, node).split())} [{_change(node, part)}]"
         seen[code] += 1
         name = f"{seed} {path.as_posix()} {code} {seen[code]}"
         yield Mutant(hashlib.sha256(name.encode()).hexdigest()[:12], path.as_posix(), node.lineno, index, code)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 
 from packaging.requirements import Requirement
@@ -56,7 +57,8 @@ def licences_page() -> str:
     )
 
 
-def installed(name: str, *extras: str) -> dict[str, Distribution]:
+@cache
+def installed(name: str, *extras: str) -> Mapping[str, Distribution]:
     """Return what a package needs, directly or not, by canonical name; what is not installed here is left out.
 
     :param name: the package.

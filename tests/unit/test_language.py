@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import statements
+from tests.sources import parsed, statements
 
 PACKAGE = Path(__file__).parents[2] / "airflow_kafka_groups"
 OPENING = re.compile(r"(Be|Give|Say|Tell|Know|Hold|Do)\b")
@@ -38,7 +38,7 @@ def comments_and_strings(path: Path) -> Iterator[tuple[int, str]]:
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_the_language_is_plain(path: Path) -> None:
     source = path.read_text()
-    opened = [f"{name}: {text[:60]}" for name, text in docstrings(ast.parse(source)) if OPENING.match(text)]
+    opened = [f"{name}: {text[:60]}" for name, text in docstrings(parsed(path)) if OPENING.match(text)]
     assert not opened, (
         "a docstring is a noun phrase (classes, modules, properties) or begins with a verb such as Return"
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.sources import statements
+from tests.sources import parsed, statements
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
@@ -149,7 +149,7 @@ def test_what_is_said_of_modules_without_tests_is_needed_and_true(key: str) -> N
     ids=lambda file: file.relative_to(PACKAGE).as_posix(),
 )
 def test_all_is_what_a_module_offers(file: Path) -> None:
-    tree = ast.parse(file.read_text())
+    tree = parsed(file)
     (said,) = (
         ast.literal_eval(node.value)
         for node in tree.body
@@ -226,7 +226,7 @@ def file_of(name: str) -> Path | None:
 @cache
 def imports_of(file: Path) -> frozenset[str]:
     names: set[str] = set()
-    for node in statements(ast.parse(file.read_text())):
+    for node in statements(parsed(file)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:

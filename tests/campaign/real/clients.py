@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import random
 import threading
 import time
@@ -21,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from tests.campaign.real.offsets_log import OffsetsLog
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
+from tests.lab.fixtures import OFFSETS_PARTITIONS
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer, Protocol
 from tests.lab.topics import create_topics, produce, quiet
@@ -29,6 +31,8 @@ RECORDS, PARTITIONS = 400, 4
 LIVE = "live."
 """The prefix of the groups of consumers that live as long as their cluster. Every run sees them."""
 _TICK_S = 0.3
+_COMMIT_S, _RECORD_S = 0.4, 0.2
+"""How often a member commits, and how often there is a record to read: each is work for all brokers and consumers."""
 LOSS_S = 3.0
 """Followers fetch every half a second at the latest, or as soon as a busy machine lets them."""
 
@@ -44,7 +48,7 @@ class Clients:
         self.restarts = 0
         protocols: list[Protocol] = ["classic", "consumer"] if cluster.version >= "4" else ["classic", "classic"]
         self._members = [
-            LiveConsumer(self._bootstrap, f"{LIVE}member-{number}", ["live"], protocol=protocol, commit_every=0.4)
+            LiveConsumer(self._bootstrap, f"{LIVE}member-{number}", ["live"], protocol=protocol, commit_every=_COMMIT_S)
             for number, protocol in enumerate(protocols)
         ]
         works = (self._commit, self._produce, self._flap)
@@ -104,11 +108,11 @@ class Clients:
                     commit_offsets(self._bootstrap, due)
 
     def _produce(self) -> None:
-        producer = Producer(quiet(self._bootstrap, linger_ms=20))
-        while not self._stopped.wait(0.1):
+        """Write a record often enough for each member to have something to commit each time it does."""
+        producer, partitions = Producer(quiet(self._bootstrap)), itertools.cycle(range(PARTITIONS))
+        while not self._stopped.wait(_RECORD_S):
             with contextlib.suppress(BufferError, KafkaException):
-                for partition in range(PARTITIONS):
-                    producer.produce("live", b"x", partition=partition)
+                producer.produce("live", b"x", partition=next(partitions))
             producer.poll(0)
         producer.flush(1)
 
@@ -126,7 +130,8 @@ class RealCluster:
     """Three brokers of one version, their consumers, and the log that tells the truth."""
 
     def __init__(self, version: str) -> None:
-        self.kafka = KafkaCluster(version=version, brokers=3, config={"group.min.session.timeout.ms": 1_000})
+        config = {"group.min.session.timeout.ms": 1_000, "offsets.topic.num.partitions": OFFSETS_PARTITIONS}
+        self.kafka = KafkaCluster(version=version, brokers=3, config=config)
         self._faults = threading.Lock()
         self._changes_of_leaders: list[tuple[float, float]] = []
 

@@ -18,10 +18,10 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # as its manual says
 
 from tests.lab.errors import LabError
+from tests.lab.fixtures import OFFSETS_PARTITIONS
 from tests.lab.topics import quiet
 from tests.lab.wire import OFFSETS_TOPIC
 
-PARTITIONS = 50
 _SYNC_S = 180.0
 
 
@@ -78,7 +78,7 @@ class OffsetsLog:
         self._bootstrap = bootstrap
         self._lock = threading.Lock()
         self._groups: dict[str, GroupTruth] = defaultdict(GroupTruth)
-        self._positions = [0] * PARTITIONS
+        self._positions = [0] * OFFSETS_PARTITIONS
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="offsets-log", daemon=True)
         self._thread.start()
@@ -92,7 +92,7 @@ class OffsetsLog:
         """Wait until everything that is committed by now has been read."""
         deadline = time.monotonic() + _SYNC_S
         latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        wanted = {TopicPartition(OFFSETS_TOPIC, part): latest for part in range(PARTITIONS)}
+        wanted = {TopicPartition(OFFSETS_TOPIC, part): latest for part in range(OFFSETS_PARTITIONS)}
         while True:
             try:
                 # A new client each time: one that missed an election goes on asking the leader before.
@@ -126,10 +126,10 @@ class OffsetsLog:
 
     def _run(self) -> None:
         consumer = Consumer(
-            quiet(self._bootstrap, enable_auto_commit=False, fetch_wait_max_ms=50)
+            quiet(self._bootstrap, enable_auto_commit=False)
             | {"group.id": "truth", "auto.offset.reset": "earliest", "enable.partition.eof": False}
         )
-        consumer.assign([TopicPartition(OFFSETS_TOPIC, part, 0) for part in range(PARTITIONS)])
+        consumer.assign([TopicPartition(OFFSETS_TOPIC, part, 0) for part in range(OFFSETS_PARTITIONS)])
         while not self._stopped.is_set():
             for message in consumer.consume(500, 0.05):
                 partition, offset = message.partition(), message.offset()

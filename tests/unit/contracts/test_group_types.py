@@ -16,8 +16,10 @@ from airflow_kafka_groups.contracts.group_types import (
     has_eligible_kind,
     keeps_progress_elsewhere,
 )
+from tests.sources import parsed
 
 PACKAGE = Path(airflow_kafka_groups.__file__).parent
+_TYPES = [kind.value for kind in GroupType]
 
 
 @pytest.mark.parametrize("kind", GroupType)
@@ -62,7 +64,7 @@ def test_no_other_module_lists_group_types() -> None:
         f"{path.relative_to(PACKAGE)}:{line}"
         for path in sorted(PACKAGE.rglob("*.py"))
         if path != PACKAGE / "contracts" / "group_types.py"
-        for line in _lists_of_types(ast.parse(path.read_text()))
+        for line in _lists_of_types(parsed(path))
     ]
     assert lists == []
 
@@ -77,4 +79,4 @@ def _is_type(node: ast.AST) -> bool:
     if isinstance(node, ast.Attribute):
         node = node.value if node.attr == "value" else node
         return isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "GroupType"
-    return isinstance(node, ast.Constant) and node.value in [kind.value for kind in GroupType]
+    return isinstance(node, ast.Constant) and node.value in _TYPES

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups import contracts
+from tests.sources import parsed
 
 FOLDER = Path(contracts.__file__).parent
 
@@ -16,7 +17,7 @@ FOLDER = Path(contracts.__file__).parent
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
 def test_a_module_imports_the_standard_library_and_contracts_only(path: Path) -> None:
     imported: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             imported |= {name.name for name in node.names}
         elif isinstance(node, ast.ImportFrom):

@@ -9,6 +9,7 @@ from functools import cache
 import pytest
 
 from tests.pages import DOCS, ROOT
+from tests.sources import parsed
 
 PACKAGE = ROOT / "airflow_kafka_groups"
 PAGE = (DOCS / "troubleshooting.md").read_text()
@@ -33,12 +34,13 @@ def strings() -> str:
     """Return all strings of the package but docstrings; those of f-strings have a NUL for what differs."""
     found: list[str] = []
     for path in sorted(PACKAGE.rglob("*.py")):
-        tree = ast.parse(path.read_text())
-        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-        for node in ast.walk(tree):
-            if id(node) in docstrings:
+        docstrings = set()
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.Expr):
+                docstrings.add(node.value)
+            elif node in docstrings:
                 continue
-            if isinstance(node, ast.JoinedStr):
+            elif isinstance(node, ast.JoinedStr):
                 found.append("".join(str(p.value) if isinstance(p, ast.Constant) else "\0" for p in node.values))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
                 found.append(node.value)

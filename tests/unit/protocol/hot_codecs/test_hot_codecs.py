@@ -161,15 +161,14 @@ def told(version: int) -> st.SearchStrategy[Any]:
 def committed(version: int) -> st.SearchStrategy[Any]:
     """Topics of which all partitions were committed, as nearly always, and any others, some of them twice."""
     schema = response_schema(OFFSET_COMMIT, version)
-    codes = st.just(ErrorCode.none) | CODES
-    rows = [
-        st.lists(
-            st.builds(schema.OffsetCommitResponsePartition, partition_index=st.integers(0, 300), error_code=code),
-            max_size=150,
-        ).map(tuple)
-        for code in (st.just(ErrorCode.none), codes)
-    ]
-    topics = st.builds(schema.OffsetCommitResponseTopic, name=TEXTS, partitions=st.one_of(rows))
+    row, numbers = schema.OffsetCommitResponsePartition, st.integers(0, 300)
+    done = st.lists(numbers, max_size=150).map(
+        lambda drawn: tuple(row(partition_index=number, error_code=ErrorCode.none) for number in drawn)
+    )
+    some = st.lists(st.tuples(numbers, st.just(ErrorCode.none) | CODES), max_size=150).map(
+        lambda drawn: tuple(row(partition_index=number, error_code=code) for number, code in drawn)
+    )
+    topics = st.builds(schema.OffsetCommitResponseTopic, name=TEXTS, partitions=done | some)
     return st.builds(schema.OffsetCommitResponse, throttle_time=THROTTLES, topics=lists(topics))
 
 
@@ -208,6 +207,10 @@ def plain(answer: Any) -> Any:
 @pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
 @given(data=st.data())
 def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any, data: st.DataObject) -> None:
+    """One that is cut, too long, or has another byte somewhere is refused, or read as kio reads it.
+
+    To draw an answer takes longer than all that is done with it. Each of the claims fails by itself.
+    """
     frame = b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version)))
     assert by_hand(api, version, frame) == by_kio(api, version, frame)
     with pytest.raises(RemoteProtocolError, match="1 bytes too many"):
@@ -215,21 +218,13 @@ def test_an_answer_is_read_as_kio_reads_it(api: Api, version: int, answers: Any,
     cut = data.draw(st.integers(5, len(frame) - 1))
     with pytest.raises(RemoteProtocolError):
         decode_response(api, version, frame[:cut])
-
-
-@pytest.mark.parametrize(("api", "version", "answers"), ANSWERS)
-@given(data=st.data())
-def test_whatever_else_comes_is_read_as_by_kio_or_refused(
-    api: Api, version: int, answers: Any, data: st.DataObject
-) -> None:
-    """One byte is not what it was: never another answer than kio's."""
-    frame = bytearray(b"\x00\x00\x00\x07\x00" + encode_body(data.draw(answers(version))))
-    frame[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
+    changed = bytearray(frame)
+    changed[data.draw(st.integers(4, len(frame) - 1))] = data.draw(st.integers(0, 255))
     try:
-        mine = by_hand(api, version, bytes(frame))
+        mine = by_hand(api, version, bytes(changed))
     except RemoteProtocolError:
         return
-    assert mine == by_kio(api, version, bytes(frame))
+    assert mine == by_kio(api, version, bytes(changed)), "one byte is not what it was: another answer than kio's"
 
 
 def test_fields_that_came_later_are_passed_over() -> None:
