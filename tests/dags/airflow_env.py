@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +55,44 @@ def check_each_schema_once() -> None:
             accepted.add(key)
 
     Draft202012Validator.check_schema = staticmethod(check_once)
+
+
+class UnchangedDags:
+    """Parse a folder of DAGs, and write them to the database, only if something has changed since the last time.
+
+    ``dag.test()`` does both before each run, for all shipped DAGs: three quarters of a second in each of the 50 runs.
+
+    :param parse: Airflow's ``BundleDagBag``.
+    :param write: Airflow's ``sync_bag_to_db``.
+    """
+
+    def __init__(self, parse: Callable[..., Any], write: Callable[..., None]) -> None:
+        self._parse, self._write = parse, write
+        self._parsed: dict[object, Any] = {}
+        self._written: dict[str, Any] = {}
+
+    def parse(self, dag_folder: str | Path, **named: Any) -> Any:
+        """Return the bag of DAGs of a folder or file, as it is now and with the defaults as they are now."""
+        path = Path(dag_folder)
+        files = [path] if path.is_file() else sorted(path.rglob("*.py"))
+        states = [(str(file), state.st_mtime_ns, state.st_size) for file in files for state in [file.stat()]]
+        defaults = sorted(item for item in os.environ.items() if item[0].startswith("KAFKA_GROUPS"))
+        key = repr((dag_folder, named, states, defaults))
+        if key not in self._parsed:
+            self._parsed[key] = self._parse(dag_folder=dag_folder, **named)
+        return self._parsed[key]
+
+    def write(self, bag: Any, bundle_name: str, *arguments: Any, **named: Any) -> None:
+        """Write a bag, unless it is the last that was written of its bundle."""
+        if self._written.get(bundle_name) is not bag:
+            self._write(bag, bundle_name, *arguments, **named)
+            self._written[bundle_name] = bag
+
+
+def write_unchanged_dags_once() -> None:
+    """Let the runs of DAGs in this process share the parsing and writing of all shipped DAGs."""
+    from airflow.dag_processing import dagbag
+
+    unchanged = UnchangedDags(dagbag.BundleDagBag, dagbag.sync_bag_to_db)
+    dagbag.BundleDagBag = unchanged.parse  # type: ignore[misc, assignment]
+    dagbag.sync_bag_to_db = unchanged.write  # type: ignore[assignment]

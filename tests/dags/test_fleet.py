@@ -61,7 +61,7 @@ def result(run: Any, task_id: str) -> Any:
 
 
 def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
-    kafka43: KafkaCluster, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka41: KafkaCluster, dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prefix = f"fleet-{uuid4().hex[:8]}"
     dead, other = [f"{prefix}.dead-{number}" for number in range(5)], f"{prefix}.other"
@@ -76,7 +76,7 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
 
     monkeypatch.setattr(KafkaSparkSubmitOperator, "execute", judge)
     with KafkaCluster(version="4.3.1", brokers=1) as west:
-        for name, cluster in (("EAST", kafka43), ("WEST", west)):
+        for name, cluster in (("EAST", kafka41), ("WEST", west)):
             connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap, "extra": {"api_timeout_seconds": 20}}
             monkeypatch.setenv(f"AIRFLOW_CONN_KAFKA_{name}", json.dumps(connection))
             create_topics(cluster.bootstrap, {prefix: 1})
@@ -91,7 +91,7 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
     assert found["clean_up.find_coordinators", 1] == "failed", found
     assert found["clean_up.delete", 1] == "upstream_failed"
     assert (found["fleet", -1], found["done", -1], run.state) == ("success", "upstream_failed", "failed")
-    left = {group_id for group_id in list_groups(kafka43.bootstrap) if group_id.startswith(prefix)}
+    left = {group_id for group_id in list_groups(kafka41.bootstrap) if group_id.startswith(prefix)}
     assert left == {other}
 
     rolled_up = result(run, "fleet")

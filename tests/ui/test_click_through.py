@@ -65,11 +65,11 @@ def test_owners_have_mail_before_anything_is_deleted_and_the_report_shows_famili
     assert report in page.inner_text("body")
     pages.picture(page, "notice-mail", height=420)
 
-    page.goto(f"/dags/{CLEANUP}/runs/{scene.notice_run}/tasks/notify")
+    pages.visit(page, f"/dags/{CLEANUP}/runs/{scene.notice_run}/tasks/notify")
     page.get_by_text("groups newly marked").first.wait_for()
     pages.picture(page, "notice-task")
 
-    page.goto(report)
+    pages.visit(page, report)
     text = pages.report_in_tab(page).locator("body").inner_text()
     pages.picture(page, "report-notice")
     assert all(found in text for found in ("report-<uuid>", "console-consumer-<number>", "app-checkout-<version>"))
@@ -107,7 +107,7 @@ def prune_by_clicking(page: Page, scene: Scene) -> None:
     pages.fill(page, "confirm_groups", "1")
     page.get_by_role("button", name="Approve", exact=True).click()
     finish(page, scene, PRUNE, run)
-    page.goto(f"{run}/tasks/prune")
+    pages.visit(page, f"{run}/tasks/prune")
     page.get_by_text(f"deleted: {LEFT_BY} [{LEFT_TOPIC}]").first.wait_for()
     pages.picture(page, "prune-task")
     left = committed_offsets(bootstrap, [LEFT_BY])[LEFT_BY]
@@ -146,7 +146,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
 
     # The deletion, and the report of what became of it. Airflow's page does not look for new links by itself.
     finish(page, scene, CLEANUP, run)
-    page.goto(f"{run}/tasks/report/details")
+    pages.visit(page, f"{run}/tasks/report/details")
     page.get_by_role("link", name="Clean-up report").click()
     report = pages.report_in_tab(page)
     text = report.locator("body").inner_text()
@@ -167,7 +167,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
 def test_groups_that_sleep_are_kept_alive_by_a_form(page: Page, scene: Scene) -> None:
     run = pages.trigger(pages.open_trigger_form(page, KEEP_ALIVE))
     finish(page, scene, KEEP_ALIVE, run)
-    page.goto(f"{run}/tasks/keep_alive")
+    pages.visit(page, f"{run}/tasks/keep_alive")
     page.get_by_text(f"'kept_alive': {len(scene.workload.sleeping)}").first.wait_for()
     pages.picture(page, "keep-alive")
 
@@ -181,10 +181,10 @@ def test_a_fleet_is_cleaned_up_by_one_policy_and_a_cluster_that_is_down_holds_no
     form.locator("[name=element_policy_file]").fill(str(without_demo(scene.policy)))
     run = pages.trigger(form)
     finish(page, scene, CLEANUP_FLEET, run, "failed")
-    page.goto(run)
+    pages.visit(page, run)
     page.get_by_text("clean_up").first.wait_for()
     pages.picture(page, "fleet-run")
-    page.goto(f"{run}/tasks/fleet/details")
+    pages.visit(page, f"{run}/tasks/fleet/details")
     page.get_by_role("link", name="Clean-up report").click()
     report = pages.report_in_tab(page)
     text = report.locator("body").inner_text()
@@ -202,5 +202,5 @@ def test_a_fleet_is_cleaned_up_by_one_policy_and_a_cluster_that_is_down_holds_no
 
 
 def test_a_run_without_a_report_says_so_in_its_tab(page: Page, scene: Scene) -> None:
-    page.goto(f"/dags/{SNAPSHOT_FLEET}/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
+    pages.visit(page, f"/dags/{SNAPSHOT_FLEET}/runs/{scene.snapshot_run}/plugin/kafka-groups-report")
     assert pages.report_in_tab(page).locator("h1").inner_text() == "No report in this run"
