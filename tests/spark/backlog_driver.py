@@ -1,7 +1,8 @@
-"""A driver of ``process_group_backlog`` that kills itself at a place, in the JVM of a session that goes on.
+"""Drivers of ``process_group_backlog`` that kill themselves at a place, in the JVM of a session that goes on.
 
-``python -m tests.spark.backlog_driver PLACE SINKS ARGUMENT…``. A JVM of its own for each of ten kills would cost a
-minute and a half; the state that a restart finds is that of the files and the group, whichever JVM wrote them.
+``python -m tests.spark.backlog_driver`` reads a driver from each line, ``["PLACE", "SINKS", "ARGUMENT", …]``, and forks
+it; a line with its exit code follows what it writes. A JVM of its own for each of ten kills would cost a minute and a
+half, and what drivers import a second each; the state that a restart finds is that of the files and the group.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -41,8 +43,9 @@ PLACES = (
 )
 """In the order of a slice's life; a driver is killed at the first one after which nothing else happens."""
 
-place = sys.argv[1] if __name__ == "__main__" else ""
-sinks = Path(sys.argv[2]) if __name__ == "__main__" else Path()
+EXITED = "the driver ended with exit code "
+
+place, sinks = "", Path()
 
 
 def reached(here: str) -> None:
@@ -87,6 +90,17 @@ if __name__ == "__main__":
     around(Record, "append", lambda kind: BEFORE_ENTRY + kind, lambda kind: AFTER_ENTRY + kind)
     around(KafkaAdmin, "alter", lambda *_: BEFORE_COMMIT, lambda *_: AFTER_COMMIT)
     sys.modules["backlog_driver_sink"] = sys.modules["__main__"]
-    summary = run(session(), parse_arguments(["--transform", "backlog_driver_sink:sink", *sys.argv[3:]]))
-    print(json.dumps(summary), flush=True)
-    os._exit(0)  # the JVM goes on
+    for line in sys.stdin:
+        place, folder, *arguments = json.loads(line)
+        sinks = Path(folder)
+        if child := os.fork():
+            code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            print(f"{EXITED}{code}", flush=True)
+            continue
+        try:
+            summary = run(session(), parse_arguments(["--transform", "backlog_driver_sink:sink", *arguments]))
+            print(json.dumps(summary), flush=True)
+        except BaseException:  # noqa: BLE001  # it must not go on with the parent's lines
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)  # the JVM goes on

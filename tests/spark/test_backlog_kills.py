@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,13 @@ from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.lab.groups import commit_offsets
 from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
-from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, PLACES
+from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, EXITED, PLACES
 from tests.spark.kafka import Submit, committed, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.safety]
 
 Offset = tuple[str, int, int]
+Drive = Callable[..., tuple[int, list[str]]]
 ROOT = Path(__file__).parents[2]
 
 
@@ -33,22 +34,39 @@ def rows_of(ranges: list[dict[str, Any]]) -> set[Offset]:
     return {(row["topic"], row["partition"], offset) for row in ranges for offset in range(row["start"], row["end"])}
 
 
-def drive(spark: SparkSession, place: str, sinks: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+@pytest.fixture
+def drive(spark: SparkSession) -> Iterator[Drive]:
+    """Run a driver in the session's JVM to its end: its exit code, and the lines that it wrote."""
     gateway: Any = spark.sparkContext._gateway
     port, token = gateway.gateway_parameters.port, gateway.gateway_parameters.auth_token
     own = {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": token, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(
-        [sys.executable, "-m", "tests.spark.backlog_driver", place, str(sinks), *arguments],
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.backlog_driver"],
         env=os.environ | own,
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
-        timeout=300,
-    )
+    ) as drivers:
+        assert drivers.stdin
+        assert drivers.stdout
+        requests, answers = drivers.stdin, drivers.stdout
+
+        def driven(place: str, sinks: Path, *arguments: str) -> tuple[int, list[str]]:
+            requests.write(json.dumps([place, str(sinks), *arguments]) + "\n")
+            requests.flush()
+            written: list[str] = []
+            for line in answers:
+                if line.startswith(EXITED):
+                    return int(line.removeprefix(EXITED)), written
+                written.append(line)
+            pytest.fail("".join(written))
+
+        yield driven
 
 
 def test_after_a_kill_at_every_place_each_record_is_there_once_and_each_repeat_is_named(
-    spark: SparkSession, kafka: str, tmp_path: Path
+    spark: SparkSession, kafka: str, tmp_path: Path, drive: Drive
 ) -> None:
     fill(kafka, {("bk-a", 0): 30, ("bk-a", 1): 12})
     commit_offsets(kafka, {"bk": {("bk-a", 0): 6, ("bk-a", 1): 4}})
@@ -60,15 +78,15 @@ def test_after_a_kill_at_every_place_each_record_is_there_once_and_each_repeat_i
     plain.touch()
     for place in PLACES:
         before = Counter(tuple(json.loads(line)[1:]) for line in plain.read_text().splitlines())
-        done = drive(spark, place, tmp_path, *arguments)
-        assert done.returncode == -signal.SIGKILL, (place, done.stdout, done.stderr)
+        code, said = drive(place, tmp_path, *arguments)
+        assert code == -signal.SIGKILL, (place, said)
         attempt = newest_attempt(tmp_path / "records")
         written = [tuple(row[1:]) for row in lines(plain) if row[0] == attempt.get("attempt")]
         repeated = {row for row in written if row in before}
         assert repeated <= rows_of(attempt.get("repeats", [])), f"{place}: processed again, and not announced"
-    done = drive(spark, "nowhere", tmp_path, *arguments)
-    assert done.returncode == 0, done.stderr
-    summary = json.loads(done.stdout.splitlines()[-1])
+    code, said = drive("nowhere", tmp_path, *arguments)
+    assert code == 0, said
+    summary = json.loads(said[-1])
     counts = Counter(tuple(row[1:]) for row in lines(plain))
     assert set(counts) == unread, "at least once"
     assert {row for row, count in counts.items() if count > 1} == rows_of(summary["repeats"]), "exactly as announced"
