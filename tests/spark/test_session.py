@@ -103,6 +103,7 @@ SETTINGS: tuple[dict[str, str], ...] = (
         "spark.sql.parquet.enableVectorizedReader": "false",
         "spark.sql.parquet.filterPushdown": "false",
         "spark.sql.parquet.inferTimestampNTZ.enabled": "false",
+        "spark.sql.legacy.ctePrecedencePolicy": "CORRECTED",  # as in other sessions than that of the tests
     },
     # A default catalogue that cannot be reached, and has no database.
     {
