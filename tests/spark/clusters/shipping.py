@@ -16,7 +16,7 @@ from airflow_kafka_groups.hooks.settings import read_connection
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider, oidc_connection
-from tests.lab.spark_cluster import SparkCluster
+from tests.lab.spark_cluster import SUBMIT_TIMEOUT_S, SparkCluster
 from tests.spark.clusters import several
 
 CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"
@@ -46,7 +46,8 @@ def submitter(cluster: SparkCluster, jars: str, folder: Path) -> Job:
 
 def together(job: Job, *commands: Sequence[str], **more: Any) -> list[Done]:
     """Run jobs in one session and return what each said: a driver and an executor cost more than most jobs."""
-    done = job(json.dumps(commands), application=Path(several.__file__), **more)
+    limit = len(commands) * SUBMIT_TIMEOUT_S
+    done = job(json.dumps(commands), application=Path(several.__file__), timeout=limit, **more)
     assert done.returncode == 0, done.stdout + done.stderr
     said = re.findall(rf"(.*?)^{several.ENDED}(\d+)$", done.stdout, re.DOTALL | re.MULTILINE)
     assert len(said) == len(commands), done.stdout

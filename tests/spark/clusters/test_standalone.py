@@ -34,7 +34,7 @@ from tests.spark.kafka import committed, write_properties
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.test_archive_backlog import snapshot
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(800)]  # two or three jobs
 
 
 @pytest.fixture(scope="module")
