@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import repeat
 from typing import Any, NamedTuple, cast
 
-from airflow_kafka_groups.admin.arrow_values import literal
+from airflow_kafka_groups.admin.arrow_values import literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
@@ -150,6 +150,8 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     if _summary(path) != summary:
         raise SnapshotError(f"snapshot {snapshot_id} was judged again while its verdicts were read: plan again")
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
+    del table
+    release_unused()  # of the unsorted one
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {folder}")
     if len(verdicts) != summary.get("groups"):
