@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import le
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupId, GroupOffsets, ListedOffset, TopicPartition
@@ -68,10 +69,11 @@ class LogBounds:
         end offset looks like a recreated topic.
     """
 
-    __slots__ = ("_by_topic",)
+    __slots__ = ("_by_topic", "_columns")
 
     def __init__(self, starts: LogOffsets, ends: LogOffsets) -> None:
         self._by_topic: dict[str, dict[int, tuple[int, int]]] = {}
+        self._columns: dict[tuple[str, tuple[int, ...]], tuple[tuple[int, ...], tuple[int, ...]]] = {}
         for key, end in ends.items():
             start = starts.get(key)
             if not isinstance(start, ListedOffset) or not isinstance(end, ListedOffset):
@@ -84,6 +86,19 @@ class LogBounds:
     def of_topic(self, topic: str) -> Mapping[int, tuple[int, int]]:
         """Return start and end of each partition of a topic where both are known."""
         return self._by_topic.get(topic, {})
+
+    def columns(self, topic: str, partitions: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the starts and the ends of partitions of a topic; (0, -1) where they are not known: no offset fits.
+
+        Thousands of groups have the same partitions, so each combination is looked up once.
+        """
+        key = topic, partitions
+        found = self._columns.get(key)
+        if found is None:
+            known = self.of_topic(topic)
+            bounds = [known.get(partition, (0, -1)) for partition in partitions]
+            found = self._columns[key] = (tuple(start for start, _ in bounds), tuple(end for _, end in bounds))
+        return found
 
 
 class GroupLag:
@@ -134,13 +149,15 @@ def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
     """Add up ``partition_lag``'s ``messages`` and ``lost``; ``None`` if a partition with a commit has no number."""
     messages = lost = 0
     for topic in offsets.topics:
-        known = bounds.of_topic(topic.topic)
-        for partition, committed in zip(topic.partitions, topic.offsets, strict=True):
+        flat = topic.flat_rows()
+        committed_offsets = flat[1::3]
+        starts, ends = bounds.columns(topic.topic, flat[0::3])
+        if all(map(le, starts, committed_offsets)) and all(map(le, committed_offsets, ends)):  # as nearly always
+            messages += sum(ends) - sum(committed_offsets)
+            continue
+        for start, committed, end in zip(starts, committed_offsets, ends, strict=True):
             if committed < 0:
                 continue
-            if partition not in known:
-                return None
-            start, end = known[partition]
             if committed > end:
                 return None
             if committed < start:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import translate
 from functools import lru_cache
+from itertools import compress
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import LEASE_GROUP_ID
@@ -85,6 +86,13 @@ class GroupFilter:
             return "matches no include pattern"
         return None
 
+    def refused(self, group_ids: Sequence[str]) -> dict[str, str]:
+        """Return the groups that are not selected, with the reason: ``why_not`` of many at once."""
+        selected = self._include.matching(group_ids)
+        selected -= self._protected.keeping(group_ids) | self._exclude.keeping(group_ids)
+        left = [group_id for group_id in group_ids if group_id not in selected]
+        return {group_id: reason for group_id in left if (reason := self.why_not(group_id)) is not None}
+
     def protects(self, group_id: str) -> bool:
         """Return whether a protected pattern keeps the group."""
         return self._protected.keeper(group_id) is not None
@@ -107,6 +115,13 @@ class PatternSet:
                 return True
         return False
 
+    def matching(self, group_ids: Sequence[str]) -> set[str]:
+        """Return the ids that a pattern matches."""
+        found: set[str] = set()
+        for expression in self._any:
+            found.update(compress(group_ids, map(expression.fullmatch, group_ids)))
+        return found
+
 
 class KeepingPatterns:
     """Patterns that keep groups: they match generously, see the module."""
@@ -125,6 +140,14 @@ class KeepingPatterns:
             return False
         composed = _composed(group_id)
         return composed in self._known_spellings or self._compiled.match(composed)
+
+    def keeping(self, group_ids: Sequence[str]) -> set[str]:
+        """Return the groups that a pattern keeps."""
+        found = self._compiled.matching(group_ids)
+        found.update(self._known_spellings.intersection(group_ids))
+        if not all(map(str.isascii, group_ids)):
+            found.update(filter(self.keeps, group_ids))
+        return found
 
     def keeper(self, group_id: str) -> str | None:
         """Return the first pattern that keeps the group."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
 from airflow_kafka_groups.maintenance.shown import one_line, storable
-from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
+from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, collection_paused, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -55,6 +55,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     ) -> None:
         super().__init__(**kwargs)
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
         from airflow_kafka_groups.maintenance.patterns import GroupFilter

@@ -9,6 +9,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.operators.support.base import collection_paused
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class PlanCleanupOperator(PlanningOperator):
     ) -> None:
         super().__init__(**kwargs)
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
         from airflow_kafka_groups.hooks.floors import site_floors

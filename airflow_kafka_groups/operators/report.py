@@ -9,7 +9,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.maintenance.shown import storable
-from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -37,6 +37,7 @@ class CleanupReportOperator(StoredOperator):
     def __init__(self, *, plan_id: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the plan and its records, and write the page."""
         from airflow.sdk.exceptions import AirflowSkipException

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from itertools import repeat
+from itertools import count, repeat
 from math import ceil
 from operator import itemgetter
 from typing import cast
@@ -23,7 +24,7 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults, collec
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.routing import OffsetsTopic
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
@@ -61,6 +62,7 @@ class Calls:
         self._misleading: OffsetsTopic | None = None
         self._listed: dict[str, BrokerId] = {}
         self._listed_at = -_LISTING_IS_FRESH
+        self._unsettled: dict[str, int] = {}
 
     def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
         """Return the groups that may not be changed, each with the reason (see ``ChangePolicy``)."""
@@ -161,6 +163,26 @@ class Calls:
         """Return over how many connections to each broker commits of so many groups go: few groups over one."""
         shares = ceil(groups / (_GROUPS_OF_A_CONNECTION * max(len(self.cluster.metadata.brokers), 1)))
         return max(1, min(shares, self.config.commit_connections))
+
+    def take_turns(
+        self, group_ids: Iterable[str], connections: int, brokers: Mapping[str, BrokerId]
+    ) -> Mapping[str, int]:
+        """Return over which connection to its broker each group's commit goes: in turn, so that all have as much to do.
+
+        A broker may still work on a commit that was given up. The group's next one follows it on the same connection:
+        another one could overtake it.
+        """
+        turns: defaultdict[BrokerId | None, count[int]] = defaultdict(count)
+        taken = {group_id: next(turns[brokers.get(group_id)]) % connections for group_id in group_ids}
+        taken |= {group_id: self._unsettled[group_id] for group_id in self._unsettled.keys() & taken.keys()}
+        self._unsettled |= taken
+        return taken
+
+    def settle(self, results: Iterable[GroupResult[None]]) -> None:
+        """Forget over which connection commits went, except those that a broker may still work on."""
+        for group_id, _, error in results:
+            if not isinstance(error, OutcomeUnknownError):
+                self._unsettled.pop(group_id, None)
 
     def guess_coordinators(
         self, group_ids: list[str], partitions: Mapping[str, int] | None = None

@@ -150,11 +150,12 @@ async def alter_group_offsets(
         if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
     }
     at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
-    handler = AlterGroupOffsetsHandler(
-        wanted, calls.commit_connections(len(at_once)), send_by, coordinators is not None
-    )
     guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
+    connections = calls.commit_connections(len(at_once))
+    turns = calls.take_turns(at_once, connections, coordinators or guess or {})
+    handler = AlterGroupOffsetsHandler(wanted, connections, send_by, coordinators is not None, turns)
     results = {**await calls.ask_coordinators(at_once, handler, guess=guess, only=coordinators)}
+    calls.settle(results.values())
     for group_id, result in results.items():
         if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
             slices[group_id] = smaller

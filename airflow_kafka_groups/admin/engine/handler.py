@@ -43,7 +43,7 @@ class AdminHandler(ABC, Generic[K, V]):
     send_by: float = math.inf
     """The time, on ``cluster.clock``, after which no request leaves: the keys that are left fail unsent."""
     connections: int = 1
-    """How many connections to each broker its requests are spread over; those of one key go over the same one."""
+    """How many connections to each broker its requests are spread over (see ``connection_of``)."""
 
     @property
     @abstractmethod
@@ -62,6 +62,10 @@ class AdminHandler(ABC, Generic[K, V]):
     def may_be_done(self, error: KafkaGroupsError) -> bool:
         """Return whether a broker may have done what it answers with this error to, and will be asked again."""
         return False
+
+    def connection_of(self, key: K) -> int:
+        """Return the number of the connection that the requests of a key go over."""
+        return 0
 
     @abstractmethod
     def build(self, keys: Sequence[K], version: int) -> Message:

@@ -80,7 +80,7 @@ class _Exchanges(Generic[K, V]):
 
     def begin(self, spec: RequestSpec[K]) -> None:
         """Send a request; the driver gets what came of it."""
-        connection = self._cluster.open_connection(spec.scope.broker_id, _connection_number(spec))
+        connection = self._cluster.open_connection(spec.scope.broker_id, spec.handler.connection_of(spec.keys[0]))
         if connection is not None:
             self._send(spec, connection)
             return
@@ -112,7 +112,8 @@ class _Exchanges(Generic[K, V]):
 
     async def _open_and_send(self, spec: RequestSpec[K]) -> None:
         try:
-            connection = await self._cluster.connection(spec.scope.broker_id, _connection_number(spec))
+            number = spec.handler.connection_of(spec.keys[0])
+            connection = await self._cluster.connection(spec.scope.broker_id, number)
         except KafkaGroupsError as error:
             self._fail(spec, error, sent=False)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
@@ -160,12 +161,3 @@ class _Exchanges(Generic[K, V]):
         log.debug("%s to broker %s for %d keys: %s", spec.handler.api, spec.scope.broker_id, len(spec.keys), error)
         self._driver.on_failure(self._clock(), spec, error, sent=sent)
         self._something_came.set()
-
-
-def _connection_number(spec: RequestSpec[K]) -> int:
-    """Return which of several connections a request goes over: always the same one for a key, so that it keeps order.
-
-    A request that was given up may still be worked on by the broker. What follows it on its connection comes later.
-    """
-    connections = spec.handler.connections
-    return hash(spec.keys[0]) % connections if connections > 1 else 0

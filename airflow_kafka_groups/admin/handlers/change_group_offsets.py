@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler import ChangingHandler
@@ -39,18 +39,24 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
     :param connections: to each broker.
     :param send_by: the time, on ``cluster.clock``, after which no request leaves. Default: any time.
     :param gives_up: fail soon where a broker cannot be reached, as no other one is asked. Default false.
+    :param turns: the number of the connection of each group. Default: the broker's own one.
     """
 
     offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]]
     connections: int = 1
     send_by: float = math.inf
     gives_up: bool = False
+    turns: Mapping[str, int] = field(default_factory=dict)
     api: ClassVar[Api] = OFFSET_COMMIT
     batch_size: ClassVar[int] = 1
 
     def max_tries(self, error: KafkaGroupsError) -> int | None:
         """Return after how many failures a group fails."""
         return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
+
+    def connection_of(self, key: str) -> int:
+        """Return the connection whose turn it is."""
+        return self.turns.get(key, 0)
 
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build a request for one group."""

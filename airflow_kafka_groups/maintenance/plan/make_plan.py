@@ -86,14 +86,14 @@ def make_plan(
     candidates: list[_Candidate] = []
     kept: list[KeptGroup] = []
     strangers = 0
-    patterns = policy.groups
+    refused = policy.groups.refused(verdicts.group_ids)
     resets = {} if history is None else history.idle_resets()
     ruled = RuledGroups(verdicts, snapshot, policy, owners)
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
         ruling = ruled.rulings[number]
         against = (
-            keep_by_verdict(verdict, ruling, patterns)
+            keep_by_verdict(verdict, ruling, refused)
             or keep_alive(verdict, ruling.rule, kept_alive or {})
             or keep_reset(verdict, ruling.rule, resets)
         )
@@ -103,7 +103,7 @@ def make_plan(
         elif against is None and group is not None:
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
-            else:
+            elif ruling.rule.notice_seconds:
                 owner = ruled.owner(number)
                 against = keep_unnoticed(
                     group,
@@ -120,26 +120,20 @@ def make_plan(
         elif group is not None:
             candidates.append(
                 _Candidate(
-                    group_id=group.group_id,
-                    idle_seconds=verdict.idle_seconds,
-                    number=number,
-                    summary=group,
-                    rule=ruling.rule.name,
-                    undecided=ruling.undecided,
-                    reason=verdict.reason,
+                    group.group_id,
+                    verdict.idle_seconds,
+                    number,
+                    group,
+                    ruling.rule.name,
+                    ruling.undecided,
+                    verdict.reason,
                 )
             )
     unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
     planned, over, warnings = capped(candidates, manifest.groups, policy)
     kept.extend(over)
-    shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
-    if shortest < _SHORT_IDLE_SECONDS:
-        short = show_duration(shortest)
-        warnings.append(
-            f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"
-        )
     fast, unknown_growth = ruled.growth()
-    warnings += [*(each.sentence() for each in fast[:_SHOWN_FAST]), *unknown_growth]
+    warnings += [*_short_idle_times(planned, ruled), *(each.sentence() for each in fast[:_SHOWN_FAST]), *unknown_growth]
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
@@ -237,6 +231,15 @@ def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledG
     for name, values in ruled.columns(numbers, [candidate.reason for candidate in candidates]).items():
         columns[name] = column(values, pa.string())
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
+
+
+def _short_idle_times(planned: Sequence[_Candidate], ruled: RuledGroups) -> list[str]:
+    """Return a warning if a rule by which a group is planned requires a short idle time only."""
+    shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
+    if shortest >= _SHORT_IDLE_SECONDS:
+        return []
+    short = show_duration(shortest)
+    return [f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"]
 
 
 def _counts(

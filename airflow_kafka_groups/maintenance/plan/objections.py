@@ -11,7 +11,6 @@ from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, 
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.maintenance.journal.history import IdleReset
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
@@ -29,14 +28,14 @@ def keep(group_id: str, why: str, reason: str) -> KeptGroup:
     return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
 
 
-def keep_by_verdict(verdict: Verdict, ruling: Ruling, patterns: GroupFilter) -> KeptGroup | None:
+def keep_by_verdict(verdict: Verdict, ruling: Ruling, refused: Mapping[str, str]) -> KeptGroup | None:
     """Return the group as kept if its verdict, a pattern or its rule is against a deletion.
 
-    :param patterns: the patterns of the plan, which no rule overrides.
+    :param refused: the groups that the plan's patterns refuse, with the reason. No rule overrides these.
     """
     if verdict.verdict != _STALE:
         return keep(verdict.group_id, verdict.verdict, verdict.reason)
-    if (reason := patterns.why_not(verdict.group_id)) is not None:
+    if (reason := refused.get(verdict.group_id)) is not None:
         name = KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED
         return keep(verdict.group_id, name, reason)
     rule = ruling.rule
@@ -115,15 +114,13 @@ def keep_unnoticed(
     owner: str | None,
     contact: str | None,
 ) -> KeptGroup | None:
-    """Keep a group whose rule demands a notice that its owner has not had for long enough.
+    """Keep a group whose owner has not had the notice that its rule demands for long enough.
 
     :param verdict: the job's verdict. It must be about the time after the notice period.
     :param resets: when idle times restarted, by the journal.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param contact: where its owner is notified.
     """
-    if not rule.notice_seconds:
-        return None
     reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
     signs.append(None if reset is None else reset.at)
     signs.append(None if (kept := kept_alive.get(verdict.group_id)) is None else kept.at)

@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, seen_before
@@ -39,16 +39,9 @@ class RuledGroups:
             quiet = map(QuietSince, ids, *times)
             gap, cluster_id = timedelta(seconds=policy.max_gap_seconds), snapshot.manifest.kafka_cluster_id
             clients = last_client_ids(snapshot.layout, quiet, cluster_id, gap)
-        self._facts = [
-            facts_of(
-                group_id,
-                owners,
-                group_type=kind,
-                topics=None if topics is None else topics.get(group_id, frozenset()),
-                client=clients.get(group_id),
-            )
-            for group_id, kind in zip(ids, types, strict=True)
-        ]
+        last = list(map(clients.get, ids))
+        read = [None if topics is None else topics.get(group_id, frozenset()) for group_id in ids]
+        self._facts = facts_of_all(ids, owners, types, read, last)
         self._verdicts, self._snapshot = verdicts, snapshot
         self._by_file = bool(policy.rules)
         self.rulings: list[Ruling] = RuleMatcher(policy.every_rule).rule_all(self._facts)
@@ -75,14 +68,14 @@ class RuledGroups:
         :param numbers: their places among the verdicts.
         :param reasons: the job's reasons, to which the rule is added.
         """
+        rules = list(map(self._rule, numbers))
+        if self._by_file:
+            reasons = [f"{reason}; rule {rule!r}" for reason, rule in zip(reasons, rules, strict=True)]
         return {
-            "rule": [self._rule(number) for number in numbers],
-            "owner": [self.owner(number) for number in numbers],
+            "rule": rules,
+            "owner": list(map(self.owner, numbers)),
             "family": [self._facts[number].family for number in numbers],
-            "reason": [
-                f"{reason}; rule {self._rule(number)!r}" if self._by_file else reason
-                for number, reason in zip(numbers, reasons, strict=True)
-            ],
+            "reason": list(reasons),
         }
 
     def growth(self) -> tuple[list[FastFamily], list[str]]:

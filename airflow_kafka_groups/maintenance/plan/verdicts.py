@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import repeat
 from typing import Any, NamedTuple, cast
 
-from airflow_kafka_groups.admin.arrow_values import literal
+from airflow_kafka_groups.admin.arrow_values import literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
@@ -98,7 +98,7 @@ class Verdicts:
             }
             named["forecast"] = forecasts(rows) if in_full else repeat(None, len(rows))
             columns = (named[name] if name in named else rows[name].to_pylist() for name in Verdict._fields)
-            yield from map(Verdict._make, zip(*columns, strict=True))
+            yield from map(tuple.__new__, repeat(Verdict), zip(*columns, strict=True))  # sooner than the constructor
 
     @property
     def group_ids(self) -> list[str]:
@@ -150,6 +150,8 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     if _summary(path) != summary:
         raise SnapshotError(f"snapshot {snapshot_id} was judged again while its verdicts were read: plan again")
     verdicts = Verdicts(table, JudgedBy.from_summary(summary))
+    del table
+    release_unused()  # of the unsorted one
     if (group_id := verdicts.twice()) is not None:
         raise SnapshotError(f"group {group_id!r} is judged twice in {folder}")
     if len(verdicts) != summary.get("groups"):

@@ -7,6 +7,7 @@ groups there are. Pure.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -44,19 +45,18 @@ _POD = "[bcdfghjklmnpqrstvwxz2456789]"
 """The letters and digits of Kubernetes' generated names."""
 _BEGINS = r"(?:(?<=[-_.:/@#])|\A)"
 _TAILS = (
-    (
-        TailShape.DATE,
-        re.compile(
-            rf"{_BEGINS}(?:19|20)\d\d([-_.]?)(?:0[1-9]|1[0-2])\1(?:0[1-9]|[12]\d|3[01])"
-            r"(?:[-_T]?[0-2]\d[-_:]?[0-5]\d(?:[-_:]?[0-5]\d)?Z?)?\Z"
-        ),
+    re.compile(
+        rf"{_BEGINS}(?P<date>(?:19|20)\d\d(?P<between>[-_.]?)(?:0[1-9]|1[0-2])(?P=between)(?:0[1-9]|[12]\d|3[01])"
+        r"(?:[-_T]?[0-2]\d[-_:]?[0-5]\d(?:[-_:]?[0-5]\d)?Z?)?)\Z"
     ),
-    (TailShape.VERSION, re.compile(rf"{_BEGINS}(?:[vV]\d+(?:[._]\d+)*|\d+\.\d+(?:\.\d+)*)\Z")),
-    (TailShape.NUMBER, re.compile(rf"{_BEGINS}\d+\Z")),
+    # No number begins before a version in the same id.
+    re.compile(rf"{_BEGINS}(?:(?P<version>[vV]\d+(?:[._]\d+)*|\d+\.\d+(?:\.\d+)*)|(?P<number>\d+))\Z"),
     # A hash has digits and letters; a word such as "feedface" has none of the former.
-    (TailShape.HASH, re.compile(rf"{_BEGINS}(?=[^-_.:/]*\d)(?=[^-_.:/]*[a-fA-F]){_HEX}{{7,64}}\Z")),
-    (TailShape.HASH, re.compile(rf"{_BEGINS}(?=[^-]*\d)(?=[^-]*[a-z]){_POD}{{8,10}}-{_POD}{{5}}\Z")),
+    re.compile(rf"{_BEGINS}(?=[^-_.:/]*\d)(?=[^-_.:/]*[a-fA-F])(?P<hash>{_HEX}{{7,64}})\Z"),
+    re.compile(rf"{_BEGINS}(?=[^-]*\d)(?=[^-]*[a-z])(?P<hash>{_POD}{{8,10}}-{_POD}{{5}})\Z"),
 )
+"""Each names the shape of what it finds."""
+_SHAPES = {shape.value: shape for shape in TailShape}
 
 
 def family_of(group_id: str) -> Family | None:
@@ -67,9 +67,10 @@ def family_of(group_id: str) -> Family | None:
     if len(group_id) >= _SHORTEST_UUID and (uuid := _UUID.search(group_id)) is not None:
         after = _NUMBER.sub("<number>", group_id[uuid.end() :])
         return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
-    for shape, tail in _TAILS:
+    for tail in _TAILS if "19" in group_id or "20" in group_id else _TAILS[1:]:
         found = tail.search(group_id)
         if found is not None:
+            shape = _SHAPES[str(found.lastgroup)]
             return Family(f"{group_id[: found.start()]}<{shape}>", shape)
     return None
 
@@ -123,12 +124,12 @@ def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[F
     of_fast: dict[str, list[FastFamily]] = {}
     for each in fast:
         of_fast.setdefault(each.family, []).append(each)
-    of_family: dict[str, list[Member]] = {}
-    earliest = observed_at
+    of_family: defaultdict[str, list[Member]] = defaultdict(list)
+    times = {observed_at}
     for member in members:
-        of_family.setdefault(member.family, []).append(member)
-        earliest = min(earliest, member.first_seen_at or earliest)
-    since = observed_at - timedelta(days=_GROWTH_DAYS)
+        of_family[member.family].append(member)
+        times.add(member.first_seen_at or observed_at)
+    earliest, since = min(times), observed_at - timedelta(days=_GROWTH_DAYS)
     since_known = since if earliest < since else None
     found = [
         _summary(name, some, since_known, tuple(of_fast.get(name, ())))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.patterns import KeepingPatterns, PatternSet
@@ -49,16 +50,22 @@ def facts_of(
     :param topics: the topics with committed offsets. Default: not known.
     :param client: the last client id. Default: not known.
     """
-    family = family_of(group_id)
-    return GroupFacts(
-        group_id=group_id,
-        group_type=group_type,
-        owner=owners.owner_of(group_id, client),
-        family=None if family is None else family.name,
-        shape=None if family is None else family.shape.value,
-        topics=topics,
-        client=client,
-    )
+    (facts,) = facts_of_all([group_id], owners, [group_type], [topics], [client])
+    return facts
+
+
+def facts_of_all(
+    group_ids: Sequence[str],
+    owners: OwnerRules,
+    group_types: Sequence[str],
+    topics: Sequence[frozenset[str] | None],
+    clients: Sequence[str | None],
+) -> list[GroupFacts]:
+    """Return the facts of groups, from columns of equal length; see ``facts_of``."""
+    families = [family_of(group_id) or (None, None) for group_id in group_ids]
+    found = map(owners.owner_of, group_ids, clients)
+    columns = zip(group_ids, group_types, found, *zip(*families, strict=True), topics, clients, strict=True)
+    return list(map(tuple.__new__, repeat(GroupFacts), columns))  # sooner than the constructor
 
 
 class RuleMatcher:

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
@@ -91,7 +92,8 @@ def _judged(layout: Layout, plan: DeletionPlan) -> dict[str, JudgedGroup]:
     micros = table["offsets_expire_by"].cast(pa.int64()).to_pylist()
     expires = [None if at is None else round(at / 1_000_000) for at in micros]
     idle = pc.round(table["idle_seconds"]).cast(pa.int64()).to_pylist()
-    groups = map(JudgedGroup, table["lag"].to_pylist(), idle, expires, table["lag_trend"].to_pylist())
+    columns = zip(table["lag"].to_pylist(), idle, expires, table["lag_trend"].to_pylist(), strict=True)
+    groups = map(tuple.__new__, repeat(JudgedGroup), columns)  # sooner than the constructor
     return dict(zip(table["group_id"].to_pylist(), groups, strict=True))
 
 

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from itertools import islice
+from itertools import islice, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -239,4 +239,5 @@ class SnapshotReader:
                 raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
             times = utc_times(block.first("observed_at"))
             facts = [block.first(fact).to_pylist() for fact in _FACTS]
-            yield from map(GroupSummary, block.group_ids, *facts, times, errors, partitions, digests)
+            rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
+            yield from map(tuple.__new__, repeat(GroupSummary), rows)  # sooner than the constructor

@@ -7,8 +7,9 @@ together, and a test compares.
 from __future__ import annotations
 
 import time
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar
 
 from airflow.sdk import BaseOperator
 
@@ -21,10 +22,29 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.maintenance.storage import Layout
 
+P = ParamSpec("P")
+T = TypeVar("T")
+
 PROGRESS_SECONDS = 5.0
 _BAR = 20
 FIRST_FAILURES = 20
 """The number of failures in an XCom: enough for diagnosis, and small for any number of groups."""
+
+
+def collection_paused(execute: Callable[P, T]) -> Callable[P, T]:
+    """Pause Python's cyclic collector for an operator's ``execute`` that takes seconds: also while it imports.
+
+    The first imports of a task make the collector look through everything that Airflow has loaded: 0.1 s.
+    """
+
+    @wraps(execute)
+    def paused(*args: P.args, **kwargs: P.kwargs) -> T:
+        from airflow_kafka_groups.admin.results import collection_paused
+
+        with collection_paused():
+            return execute(*args, **kwargs)
+
+    return paused
 
 
 class KafkaGroupsOperator(DeclaredArguments, BaseOperator):

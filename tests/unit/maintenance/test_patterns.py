@@ -3,6 +3,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids, check_patterns
@@ -54,6 +56,23 @@ def test_a_pattern_that_keeps_is_taken_widely(pattern: str, group_id: str) -> No
     assert not GroupFilter(protected=(pattern,)).selects(group_id)
     assert GroupFilter(protected=(pattern,)).protects(group_id)
     assert GroupFilter(exclude=(pattern,), protected=(pattern,)).selects("another")
+
+
+_PATTERNS = ("*", "a*", "?", "job[1]", "é*", "e\u0301*", "re:a|b", "re:.*", "b")
+_IDS = st.sampled_from(["\u00e9", "e\u0301x"]) | st.text("ab\u00e9\u03011[]job \n", max_size=6)
+_FILTERS = st.lists(st.sampled_from(_PATTERNS), max_size=3).map(tuple)
+
+
+@pytest.mark.safety
+@example(("*",), ("job[1]",), (), [])
+@given(_FILTERS, _FILTERS, _FILTERS, st.lists(_IDS, max_size=8))
+def test_many_groups_are_refused_for_the_same_reasons_as_each_of_them(
+    include: tuple[str, ...], exclude: tuple[str, ...], protected: tuple[str, ...], group_ids: list[str]
+) -> None:
+    group_ids += ["", "job[1]", "job1", "a"]
+    groups = GroupFilter(include, exclude, protected)
+    one_by_one = {group_id: groups.why_not(group_id) for group_id in group_ids}
+    assert groups.refused(group_ids) == {id_: reason for id_, reason in one_by_one.items() if reason is not None}
 
 
 def test_an_include_is_not_taken_widely() -> None:

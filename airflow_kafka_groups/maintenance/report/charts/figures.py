@@ -80,8 +80,8 @@ def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> str:
     grown = (
         (group_id, lag, max((trend or 0.0) * _LAG_DAYS, -lag)) for group_id, lag, trend in groups if lag is not None
     )
-    largest = nsmallest(_MOST_BARS, grown, key=lambda each: (-(each[1] + each[2]), each[0]))
-    largest = [each for each in largest if each[1] + each[2] > 0]
+    ranked = nsmallest(_MOST_BARS, ((-(lag + growth), group_id, lag, growth) for group_id, lag, growth in grown))
+    largest = [(group_id, lag, growth) for total, group_id, lag, growth in ranked if total < 0]
     now = [float(min(lag, lag + growth)) for _, lag, growth in largest]
     more = [float(round(max(growth, 0))) for *_, growth in largest]
     return bars(

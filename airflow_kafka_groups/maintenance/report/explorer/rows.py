@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import PlanRows
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
 from airflow_kafka_groups.maintenance.shown import MOST, shortened
 
@@ -40,7 +41,10 @@ class _Names:
 
     def number(self, name: str | None) -> int:
         """Return the name's number, -1 for none."""
-        return -1 if name is None else self.names.setdefault(shortened(name), len(self.names))
+        if name is None:
+            return -1
+        known = self.names.get(name)
+        return self.names.setdefault(shortened(name), len(self.names)) if known is None else known
 
 
 def groups_json(
@@ -55,13 +59,13 @@ def groups_json(
     :param judged: what is known of each group from its verdict.
     :param restore: the command that restores the deleted groups; empty for none.
     """
-    rows = sorted(_rows(plan, outcomes), key=lambda row: _PLACES.get(row.status, len(_PLACES)))
+    rows = list(_rows(plan, outcomes))
     statuses, families, owners = _Names(), _Names(), _Names()
     encoded: list[str] = []
     cut: list[int] = []
     size = 0
-    for start in range(0, min(len(rows), MOST_ROWS), _AT_ONCE):
-        block = rows[start : min(start + _AT_ONCE, MOST_ROWS)]
+    for start in range(0, len(rows), _AT_ONCE):
+        block = rows[start : start + _AT_ONCE]
         values, long = [], []
         for number, row in enumerate(block, start=start):
             known = judged.get(row.group_id, _NOTHING)
@@ -78,7 +82,7 @@ def groups_json(
         cut += long
     kinds = list(statuses.names)
     head = {
-        "total": len(rows),
+        "total": len(plan.planned) + len(plan.all_kept),
         "kinds": kinds,
         "statuses": [kind.replace("_", " ") for kind in kinds],
         "restorable": [number for kind, number in statuses.names.items() if kind in _RESTORABLE],
@@ -91,20 +95,26 @@ def groups_json(
 
 
 def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[_Row]:
+    """Yield the rows to show, those that somebody should look at first. Only these are made."""
     planned, kept = plan.planned, plan.all_kept
-    for group_id, family, owner, reason in _columns(planned, ("group_id", "family", "owner", "reason")):
-        outcome = outcomes.get(group_id)
-        status = "planned" if outcome is None else outcome["outcome"]
-        why = reason if outcome is None or status in (Outcome.DELETED, Outcome.WOULD_DELETE) else outcome["reason"]
-        yield _Row(status, group_id, family, owner, why)
-    for verdict, group_id, family, owner, reason in _columns(
-        kept, ("verdict", "group_id", "family", "owner", "reason")
-    ):
-        yield _Row(verdict, group_id, family, owner, reason)
+    statuses = [outcomes[group_id]["outcome"] if group_id in outcomes else "planned" for group_id in plan.group_ids]
+    statuses += kept.column("verdict")
+    places = [_PLACES.get(status, len(_PLACES)) for status in statuses]
+    shown = sorted(range(len(places)), key=places.__getitem__)[:MOST_ROWS]
+    of_plan, of_kept = (
+        _columns(groups.take([number - first for number in shown if 0 <= number - first < len(groups)]))
+        for groups, first in ((planned, 0), (kept, len(planned)))
+    )
+    for number in shown:
+        status = statuses[number]
+        group_id, family, owner, reason = next(of_plan if number < len(planned) else of_kept)
+        if number < len(planned) and status not in ("planned", Outcome.DELETED, Outcome.WOULD_DELETE):
+            reason = outcomes[group_id]["reason"]
+        yield _Row(status, group_id, family, owner, reason)
 
 
-def _columns(groups: Any, names: Sequence[str]) -> Iterable[tuple[Any, ...]]:
-    return zip(*(groups.column(name) for name in names), strict=True)
+def _columns(groups: PlanRows[Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(groups.column, ("group_id", "family", "owner", "reason")), strict=True)
 
 
 def _encode(value: Any) -> str:

@@ -192,7 +192,20 @@ async def test_a_broker_has_as_many_commits_to_work_on_as_there_are_connections(
     assert most == {1: 4, 2: 4}
 
 
-async def test_a_group_goes_over_the_same_connection_each_time() -> None:
+async def test_all_connections_have_as_many_commits_to_carry() -> None:
+    """A broker is done when the busiest connection is."""
+    carried: Counter[tuple[int, Any]] = Counter()
+    async with FakeCluster() as fake, client(fake, commit_connections=4) as admin:
+        fake.control(OFFSET_COMMIT, lambda broker_id, *_: carried.update([(broker_id, asyncio.current_task())]))
+        (await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))).raise_for_errors()
+    for broker_id in (1, 2):
+        of_broker = [commits for (broker, _), commits in carried.items() if broker == broker_id]
+        assert len(of_broker) == 4
+        assert max(of_broker) - min(of_broker) <= 1
+
+
+@pytest.mark.parametrize("then", [40, 39, 1], ids=lambda groups: f"then with {groups} groups")
+async def test_a_group_goes_over_the_same_connection_each_time(then: int) -> None:
     """What was given up may still be worked on; another connection could overtake it."""
     async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=4, request_timeout=0.3) as admin:
         seen: list[int] = []
@@ -205,12 +218,14 @@ async def test_a_group_goes_over_the_same_connection_each_time() -> None:
 
         fake.control(OFFSET_COMMIT, first_is_slow)
         failed = []
-        for offset in (1, 2):
+        for offset, groups in ((1, 40), (2, then)):
             of_group = {TopicPartition("t", 0): OffsetAndMetadata(offset)}
-            failed.append((await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:40], of_group))).failed)
+            failed.append((await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:groups], of_group))).failed)
         assert MANY[0] in failed[0]
         await asyncio.sleep(0.5)
         assert seen == [1, 2]
+        (await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:40], COMMIT))).raise_for_errors()
+        assert not admin._calls._unsettled, "what is answered is forgotten"
 
 
 async def test_commits_of_one_partition_of_the_offsets_topic_follow_one_another() -> None:
