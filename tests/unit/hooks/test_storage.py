@@ -22,7 +22,7 @@ def test_percent_signs_of_a_url_are_decoded_and_those_of_a_path_are_not() -> Non
 
 @pytest.mark.parametrize("mark", ["?", "#"])
 def test_what_would_end_the_path_of_a_url_is_refused_and_belongs_to_a_path(mark: str) -> None:
-    with pytest.raises(ConfigurationError, match="must have %3F for '[?]' and %23 for '#'"):
+    with pytest.raises(ConfigurationError, match=r"must have %3F for '[?]' and %23 for '#'"):
         open_path("p", f"file:///a{mark}b/c")
     assert open_path("p", f"file:///a%{ord(mark):X}b") == open_path("p", f"/a{mark}b") == Path(f"/a{mark}b")
 
