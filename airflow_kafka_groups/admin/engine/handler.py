@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Generic, Protocol, TypeVar
 
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, K, V
@@ -43,7 +44,9 @@ class AdminHandler(ABC, Generic[K, V]):
     send_by: float = math.inf
     """The time, on ``cluster.clock``, after which no request leaves: the keys that are left fail unsent."""
     connections: int = 1
-    """How many connections to each broker its requests are spread over (see ``connection_of``)."""
+    """How many connections to each broker its requests are spread over."""
+    turns: Mapping[K, int] = MappingProxyType({})
+    """The number of the connection of a key. Default: the broker's own one."""
 
     @property
     @abstractmethod
@@ -62,10 +65,6 @@ class AdminHandler(ABC, Generic[K, V]):
     def may_be_done(self, error: KafkaGroupsError) -> bool:
         """Return whether a broker may have done what it answers with this error to, and will be asked again."""
         return False
-
-    def connection_of(self, key: K) -> int:
-        """Return the number of the connection that the requests of a key go over."""
-        return 0
 
     @abstractmethod
     def build(self, keys: Sequence[K], version: int) -> Message:

@@ -80,7 +80,7 @@ class _Exchanges(Generic[K, V]):
 
     def begin(self, spec: RequestSpec[K]) -> None:
         """Send a request; the driver gets what came of it."""
-        connection = self._cluster.open_connection(spec.scope.broker_id, _connection_number(spec))
+        connection = self._cluster.open_connection(spec.scope.broker_id, spec.handler.turns.get(spec.keys[0], 0))
         if connection is not None:
             self._send(spec, connection)
             return
@@ -112,7 +112,8 @@ class _Exchanges(Generic[K, V]):
 
     async def _open_and_send(self, spec: RequestSpec[K]) -> None:
         try:
-            connection = await self._cluster.connection(spec.scope.broker_id, _connection_number(spec))
+            number = spec.handler.turns.get(spec.keys[0], 0)
+            connection = await self._cluster.connection(spec.scope.broker_id, number)
         except KafkaGroupsError as error:
             self._fail(spec, error, sent=False)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
@@ -160,7 +161,3 @@ class _Exchanges(Generic[K, V]):
         log.debug("%s to broker %s for %d keys: %s", spec.handler.api, spec.scope.broker_id, len(spec.keys), error)
         self._driver.on_failure(self._clock(), spec, error, sent=sent)
         self._something_came.set()
-
-
-def _connection_number(spec: RequestSpec[K]) -> int:
-    return spec.handler.connection_of(spec.keys[0]) if spec.handler.connections > 1 else 0

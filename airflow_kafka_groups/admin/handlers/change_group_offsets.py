@@ -54,10 +54,6 @@ class AlterGroupOffsetsHandler(ChangingHandler[str, None]):
         """Return after how many failures a group fails."""
         return _TRIES if self.gives_up and isinstance(error, ConnectionFailedError) else None
 
-    def connection_of(self, key: str) -> int:
-        """Return the connection whose turn it is."""
-        return self.turns.get(key, 0)
-
     def build(self, keys: Sequence[str], version: int) -> Message:
         """Build a request for one group."""
         (group_id,) = keys
