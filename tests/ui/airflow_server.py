@@ -53,6 +53,8 @@ class AirflowServer:
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{name}" for name in USERS),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
+            # The server's first answer takes long on a busy machine: by default, a task fails that waits five seconds.
+            "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": "120",
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(worker_log),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_log),
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.paths import MANIFESTS
 from tests.demo.airflow_orders import spark_conf
 from tests.demo.dag_folder import write_dags
 from tests.demo.mailbox import Mailbox
@@ -92,6 +93,8 @@ def ui_scene(
             first = airflow.scheduled_run(SNAPSHOT_FLEET)
             # One cluster is down, and does not hold the others up.
             airflow.wait_for_run(SNAPSHOT_FLEET, first, "failed")
+            if missing := [name for name in ("demo", fleet.STAGING) if not (storage / name / MANIFESTS).is_dir()]:
+                raise LabError(f"No snapshot was taken of {', '.join(missing)}; the logs are in {home / 'logs'}.")
             time.sleep(IDLE_SECONDS)
             say("Running the first clean-up by the policy: it marks stale groups, and mails their owners …")
             notice = airflow.run_dag(CLEANUP, _IN_EARNEST)
