@@ -74,8 +74,8 @@ def is_exclusive(probe: StoragePath) -> bool:
 
     Raises ``StorageError``.
     """
-    create_file(probe, b"one")
     try:
+        create_file(probe, b"one")  # refused at once if the file has what a storage left that has been mended since
         create_file(probe, b"two")
     except FileExistsAlreadyError:
         return True

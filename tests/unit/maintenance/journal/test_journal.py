@@ -167,6 +167,8 @@ def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypa
         with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
             begin(tmp_path)
     assert len(journal_in(tmp_path).read().runs) == 1
+    monkeypatch.undo()  # the storage was mended, and has the file as it was replaced
+    assert begin(tmp_path).number == 2
 
 
 def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
