@@ -46,7 +46,8 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         remedy = 'requires Airflow\'s Spark provider: pip install "airflow-kafka-groups[spark]"'
         raise ConfigurationError("spark", None, remedy) from exc
     hook = _with_progress(spark_submit.SparkSubmitHook)
-    if _connection(arguments) is None and not _yarn_is_configured():
+    connection = _connection(arguments)
+    if connection is None and not _yarn_is_configured():
         _logger.warning(
             "There is no Spark connection %r, so the job runs on this machine (%s). Create the connection to run it "
             "on a cluster",
@@ -55,7 +56,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
         )
         _require_java({**os.environ, **(arguments.get("env_vars") or {})})
         hook = _on_this_machine(hook)
-    if _is_local(arguments):
+    if _is_local(connection):
         variables = arguments.get("env_vars") or {}
         arguments = {**arguments, "env_vars": {**variables, **quick_driver({**os.environ, **variables})}}
     if driver_env(arguments) is None:
@@ -99,9 +100,8 @@ def connection_extra(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return {} if connection is None else dict(connection.extra_dejson)
 
 
-def _is_local(arguments: Mapping[str, Any]) -> bool:
+def _is_local(connection: Any) -> bool:
     """Return whether driver and executors are one JVM on this machine."""
-    connection = _connection(arguments)
     return not _yarn_is_configured() if connection is None else str(connection.host or "").startswith("local")
 
 
