@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -10,15 +10,19 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
 
-OnAnswer = Callable[[Message, KafkaGroupsError | None], None]
-"""Called with the answer, or with ``None`` and an error."""
+OnAnswers = Callable[[Sequence[Message], Mapping[int, KafkaGroupsError]], None]
+"""Called with the answers in the order of their requests, and the errors of those that have none, by their places."""
 
 
-class SentRequest(Protocol):
-    """A request under way."""
+class SentRequests(Protocol):
+    """Requests under way that were sent together."""
 
     def cancel(self) -> object:
-        """Stop waiting for the answer. The broker may act on the request all the same."""
+        """Stop waiting for the answers. The broker may act on the requests all the same."""
+        ...
+
+    def answered(self) -> tuple[Sequence[Message], Mapping[int, KafkaGroupsError]]:
+        """Return what came so far, of the first requests, as ``OnAnswers`` gets it."""
         ...
 
 
@@ -44,13 +48,15 @@ class BrokerConnection(Protocol):
         """
         ...
 
-    def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
-        """Send a request, and call ``on_answer`` with its decoded answer, or with the error that ``send`` raises.
+    def submit(
+        self, api: Api, version: int, requests: Sequence[Message], timeout: float, on_answers: OnAnswers
+    ) -> SentRequests:
+        """Send requests, and call ``on_answers`` with their decoded answers, or with the errors that ``send`` raises.
 
-        It is called once, in a later turn of the event loop, and never for a request that was cancelled. A connection
-        that is lost already raises ``ConnectionFailedError``.
+        It is called once, in a later turn of the event loop, when all have come or failed, and never for requests that
+        were cancelled. A connection that is lost already raises ``ConnectionFailedError``, and sends none.
 
-        :param timeout: seconds until the answer has to be there.
+        :param timeout: seconds until the answers have to be there.
         """
         ...
 

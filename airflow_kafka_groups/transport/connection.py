@@ -10,9 +10,10 @@ import asyncio
 import logging
 import socket
 import ssl
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
@@ -31,12 +32,12 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import Api
-from airflow_kafka_groups.protocol.codec import Message, encode_body, encode_header
+from airflow_kafka_groups.protocol.codec import Message, encode_body, header_around
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
-from airflow_kafka_groups.transport.base import OnAnswer, SentRequest
+from airflow_kafka_groups.transport.base import OnAnswers
 from airflow_kafka_groups.transport.open_errors import HTTP_SERVER, answers_http, refusal, say, unexpected, why
-from airflow_kafka_groups.transport.pipeline import Pipeline
+from airflow_kafka_groups.transport.pipeline import LARGEST_ID, Exchange, Pipeline
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
@@ -80,7 +81,7 @@ class PipelinedConnection:
         self._versions = versions
         self._client_id = client_id
         self._address = address
-        self._correlation_ids = count()
+        self._next_id = 0
 
     @property
     def versions(self) -> ApiVersions:
@@ -97,47 +98,59 @@ class PipelinedConnection:
         """Send a request and return its decoded answer (see ``BrokerConnection``)."""
         result: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
-        def settle(answer: Message, error: KafkaGroupsError | None) -> None:
+        def settle(answers: Sequence[Message], errors: Mapping[int, KafkaGroupsError]) -> None:
             if result.done():  # the caller was cancelled, and has not run since
                 return
-            if error is None:
-                result.set_result(answer)
+            if errors:
+                result.set_exception(errors[0])
             else:
-                result.set_exception(error)
+                result.set_result(answers[0])
 
-        sent = self.submit(api, version, request, timeout, settle)
+        sent = self.submit(api, version, (request,), timeout, settle)
         try:
             return await result
         finally:
             sent.cancel()  # who was cancelled waits no more
 
-    def submit(self, api: Api, version: int, request: Message, timeout: float, on_answer: OnAnswer) -> SentRequest:
-        """Send a request, and call ``on_answer`` with what comes of it (see ``BrokerConnection``)."""
-        on_frame = partial(self._settle, api, version, timeout, on_answer)
+    def submit(
+        self, api: Api, version: int, requests: Sequence[Message], timeout: float, on_answers: OnAnswers
+    ) -> _Sent:
+        """Send requests, and call ``on_answers`` with what comes of them (see ``BrokerConnection``)."""
+        settle = partial(self._settle, api, version, len(requests), timeout, on_answers)
+        first = self._next_id
         try:
-            return self._pipeline.submit(*self._encode(api, version, request), timeout, on_frame)
+            exchange = self._pipeline.submit(first, self._encode(api, version, requests), timeout, settle)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
+        self._next_id = (first + len(requests)) & LARGEST_ID
+        return _Sent(api, version, exchange)
 
-    def _encode(self, api: Api, version: int, request: Message) -> tuple[bytes, bytes]:
-        """Return a request's correlation id, and the complete request with its header."""
-        correlation_id = (next(self._correlation_ids) & 0x7FFFFFFF).to_bytes(4, "big")
-        return correlation_id, encode_header(api, version, correlation_id, self._client_id) + encode_body(request)
+    def _encode(self, api: Api, version: int, requests: Sequence[Message]) -> list[bytes]:
+        """Return complete requests, with headers whose correlation ids are the next ones."""
+        before, after = header_around(api, version, self._client_id)
+        first = self._next_id
+        return [
+            b"".join((before, ((first + place) & LARGEST_ID).to_bytes(4, "big"), after, encode_body(request)))
+            for place, request in enumerate(requests)
+        ]
 
     def _settle(
-        self, api: Api, version: int, timeout: float, on_answer: OnAnswer, frame: bytes, error: Exception | None
+        self,
+        api: Api,
+        version: int,
+        requests: int,
+        timeout: float,
+        on_answers: OnAnswers,
+        frames: list[bytes],
+        error: Exception | None,
     ) -> None:
+        answers, errors = _decoded(api, version, frames)
         if error is not None:
             failure = self._failure(api, timeout, error)
             failure.__cause__ = error
-            on_answer(None, failure)
-            return
-        try:
-            answer = decode_response(api, version, frame)
-        except RemoteProtocolError as malformed:
-            on_answer(None, malformed)
-        else:
-            on_answer(answer, None)
+            errors |= dict.fromkeys(range(len(frames), requests), failure)
+            answers += [None] * (requests - len(frames))
+        on_answers(answers, errors)
 
     def _failure(self, api: Api, timeout: float, error: BaseException) -> KafkaGroupsError:
         if isinstance(error, TimeoutError):
@@ -154,6 +167,36 @@ class PipelinedConnection:
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""
         await self._pipeline.aclose()
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """Requests under way that were sent together (see ``SentRequests``)."""
+
+    api: Api
+    version: int
+    exchange: Exchange
+
+    def cancel(self) -> None:
+        """Stop waiting for the answers."""
+        self.exchange.cancel()
+
+    def answered(self) -> tuple[Sequence[Message], Mapping[int, KafkaGroupsError]]:
+        """Return what came so far."""
+        return _decoded(self.api, self.version, self.exchange.frames)
+
+
+def _decoded(api: Api, version: int, frames: Sequence[bytes]) -> tuple[list[Message], dict[int, KafkaGroupsError]]:
+    """Return the answers in these frames; ``None`` and an error for one that cannot be read."""
+    answers: list[Message] = []
+    errors: dict[int, KafkaGroupsError] = {}
+    for place, frame in enumerate(frames):
+        try:
+            answers.append(decode_response(api, version, frame))
+        except RemoteProtocolError as malformed:
+            answers.append(None)
+            errors[place] = malformed
+    return answers, errors
 
 
 async def open_connection(

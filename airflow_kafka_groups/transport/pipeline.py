@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 
@@ -20,29 +20,38 @@ _CLOSING_SECONDS = 1.0
 """How long the other side may take to agree to the end of a TLS connection; asyncio waits for 30 s."""
 _DRAIN_SECONDS = 0.02
 
-OnFrame = Callable[[bytes, Exception | None], None]
-"""Called with the frame of a response, without its length, or with an error."""
+LARGEST_ID = 0x7FFF_FFFF
+"""The largest correlation id, an int32; 0 follows."""
+
+OnFrames = Callable[[list[bytes], Exception | None], None]
+"""Called with the frames of the responses, without their lengths, and with an error if some are missing."""
 
 
 class Exchange:
-    """A request in flight."""
+    """Requests in flight that were sent together; the frames of their responses, as far as they have come.
 
-    __slots__ = ("correlation_id", "deadline", "on_frame")
+    :param first_id: the correlation id of the first request. The others have the next ones.
+    :param requests: how many there are.
+    """
 
-    def __init__(self, correlation_id: bytes, on_frame: OnFrame, deadline: float) -> None:
-        self.correlation_id = correlation_id
-        self.on_frame: OnFrame | None = on_frame
+    __slots__ = ("deadline", "first_id", "frames", "on_frames", "requests")
+
+    def __init__(self, first_id: int, requests: int, on_frames: OnFrames, deadline: float) -> None:
+        self.first_id = first_id
+        self.requests = requests
+        self.on_frames: OnFrames | None = on_frames
         self.deadline = deadline
+        self.frames: list[bytes] = []
 
     def cancel(self) -> None:
-        """Stop waiting for the response: it is passed over when it comes."""
-        self.on_frame = None
+        """Stop waiting for the responses: they are passed over when they come."""
+        self.on_frames = None
 
-    def settle(self, frame: bytes, error: Exception | None) -> None:
-        """Hand over what came of the request, unless it was cancelled, or that was done before."""
-        on_frame, self.on_frame = self.on_frame, None
-        if on_frame is not None:
-            on_frame(frame, error)
+    def settle(self, error: Exception | None) -> None:
+        """Hand over what came of the requests, unless they were cancelled, or that was done before."""
+        on_frames, self.on_frames = self.on_frames, None
+        if on_frames is not None:
+            on_frames(self.frames, error)
 
 
 class Pipeline(asyncio.Protocol):
@@ -69,8 +78,8 @@ class Pipeline(asyncio.Protocol):
         """Whether a request may still be sent."""
         return not self._transport.is_closing()
 
-    def submit(self, correlation_id: bytes, request: bytes, timeout: float, on_frame: OnFrame) -> Exchange:
-        """Send a request, and call ``on_frame`` once, in a later turn, with its response or an error.
+    def submit(self, first_id: int, requests: Sequence[bytes], timeout: float, on_frames: OnFrames) -> Exchange:
+        """Send requests, and call ``on_frames`` once, in a later turn, when all responses have come or an error.
 
         The error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
         ``RemoteProtocolError`` for a response that is not the next one. Raises ``ConnectionError`` when the connection
@@ -80,9 +89,10 @@ class Pipeline(asyncio.Protocol):
             raise ConnectionResetError("the connection is closed")
         if not self._unwritten:
             self._loop.call_soon(self._write)
-        self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
+        for request in requests:
+            self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
         deadline = self._loop.time() + timeout
-        exchange = Exchange(correlation_id, on_frame, deadline)
+        exchange = Exchange(first_id, len(requests), on_frames, deadline)
         self._in_flight.append(exchange)
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
@@ -90,7 +100,7 @@ class Pipeline(asyncio.Protocol):
 
     async def drain(self) -> None:
         """Wait until nothing is in flight; each request has its deadline."""
-        while any([exchange.on_frame for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
+        while any([exchange.on_frames for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
             await asyncio.sleep(_DRAIN_SECONDS)
 
     async def aclose(self) -> None:
@@ -137,7 +147,7 @@ class Pipeline(asyncio.Protocol):
         while self._in_flight:
             lost = ConnectionResetError("the connection was closed")
             lost.__cause__ = error
-            self._in_flight.popleft().settle(b"", lost)
+            self._in_flight.popleft().settle(lost)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -150,16 +160,19 @@ class Pipeline(asyncio.Protocol):
         if not self._in_flight:
             return self._break(RemoteProtocolError("a response to no request"))
         exchange = self._in_flight[0]
-        if frame[:_SIZE] != exchange.correlation_id:
+        frames = exchange.frames
+        if int.from_bytes(frame[:_SIZE], "big") != (exchange.first_id + len(frames)) & LARGEST_ID:
             return self._break(RemoteProtocolError("a response to another request"))
-        self._in_flight.popleft()
-        exchange.settle(frame, None)
+        frames.append(frame)
+        if len(frames) == exchange.requests:
+            self._in_flight.popleft()
+            exchange.settle(None)
         return True
 
     def _break(self, error: RemoteProtocolError) -> bool:
-        """Fail the next request with an error, and the others by closing the connection."""
+        """Fail the next requests with an error, and the others by closing the connection."""
         if self._in_flight:
-            self._in_flight.popleft().settle(b"", error)
+            self._in_flight.popleft().settle(error)
         self._transport.abort()
         return False
 
@@ -173,10 +186,10 @@ class Pipeline(asyncio.Protocol):
         now = self._loop.time()
         left = []
         for exchange in list(self._in_flight):
-            if exchange.on_frame is None:
+            if exchange.on_frames is None:
                 continue
             if exchange.deadline <= now:
-                exchange.settle(b"", TimeoutError())
+                exchange.settle(TimeoutError())
             else:
                 left.append(exchange.deadline)
         if left:

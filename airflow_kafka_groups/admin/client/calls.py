@@ -169,11 +169,15 @@ class Calls:
     ) -> Mapping[str, int]:
         """Return over which connection to its broker each group's commit goes: in turn, so that all have as much to do.
 
+        The groups of a connection come in series, which are sent together; the first ones of all series are neighbours.
         A broker may still work on a commit that was given up. The group's next one follows it on the same connection:
         another one could overtake it.
         """
         turns: defaultdict[BrokerId | None, count[int]] = defaultdict(count)
-        taken = {group_id: next(turns[brokers.get(group_id)]) % connections for group_id in group_ids}
+        places = {group_id: next(turns[brokers.get(group_id)]) for group_id in group_ids}
+        size = connections * self._limits.series
+        in_series = sorted(places, key=lambda group_id: (places[group_id] // size, places[group_id] % connections))
+        taken = {group_id: places[group_id] % connections for group_id in in_series}
         taken |= {group_id: self._unsettled[group_id] for group_id in self._unsettled.keys() & taken.keys()}
         self._unsettled |= taken
         return taken

@@ -154,7 +154,7 @@ async def alter_group_offsets(
     connections = calls.commit_connections(len(at_once))
     turns = calls.take_turns(at_once, connections, coordinators or guess or {})
     handler = AlterGroupOffsetsHandler(wanted, connections, send_by, coordinators is not None, turns)
-    results = {**await calls.ask_coordinators(at_once, handler, guess=guess, only=coordinators)}
+    results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
     calls.settle(results.values())
     for group_id, result in results.items():
         if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):

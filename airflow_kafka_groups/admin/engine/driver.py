@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any, Generic
 
@@ -137,14 +137,19 @@ class AdminDriver(Generic[K, V]):
 
     # What came of it
 
-    def on_response(self, now: float, spec: RequestSpec[K], version: int, response: Message) -> None:
-        """Take the answer to a request."""
-        broker_id = spec.scope.broker_id
-        result: HandlerResult[K, Any] = spec.handler.parse(broker_id, spec.keys, version, response)
+    def on_response(self, now: float, spec: RequestSpec[K], version: int, *responses: Message) -> None:
+        """Take the answer to a request, or the answers to a series, in the order of its keys."""
+        broker_id, handler = spec.scope.broker_id, spec.handler
+        result: HandlerResult[K, Any] = (
+            handler.parse_series(broker_id, spec.keys, version, responses)
+            if spec.singly
+            else handler.parse(broker_id, spec.keys, version, *responses)
+        )
         if self._lookup is None:  # no other broker may be asked
             result.fail_unmapped()
-        if throttle := getattr(response, "throttle_time", None):  # the broker expects silence from now on (KIP-219)
-            self._throttled[broker_id] = now + throttle.total_seconds()
+        throttles = [time for response in responses if (time := getattr(response, "throttle_time", None))]
+        if throttles:  # the broker expects silence from now on (KIP-219)
+            self._throttled[broker_id] = now + max(throttles).total_seconds()
         self._queue.complete(spec)
         others = result.failed or result.unmapped or result.retry or result.split
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
@@ -202,6 +207,10 @@ class AdminDriver(Generic[K, V]):
             self._pause(now, spec, dict.fromkeys(spec.keys, error), self._elsewhere(spec.scope))
         else:
             self._fail_all(spec.keys, error)
+
+    def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
+        """Make some requests of a series their own one; it keeps the rest (see ``RequestQueue.part``)."""
+        return self._queue.part(spec, keys)
 
     def _again(self, scope: Scope) -> Scope:
         """Return where keys wait to be asked again: of the same broker, or of any broker in a lookup."""

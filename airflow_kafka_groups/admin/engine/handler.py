@@ -78,6 +78,15 @@ class AdminHandler(ABC, Generic[K, V]):
     def parse(self, broker_id: BrokerId, keys: Sequence[K], version: int, response: Any) -> HandlerResult[K, V]:
         """Sort the answer's keys. The engine finds the keys that the broker left out."""
 
+    def parse_series(
+        self, broker_id: BrokerId, keys: Sequence[K], version: int, responses: Sequence[Any]
+    ) -> HandlerResult[K, V]:
+        """Sort the keys of requests of one key each. What an answer says of other keys than its own does not count."""
+        result: HandlerResult[K, V] = HandlerResult()
+        for key, response in zip(keys, responses, strict=True):
+            result.add(key, self.parse(broker_id, (key,), version, response))
+        return result
+
 
 class ChangingHandler(AdminHandler[K, V]):
     """The defaults of a handler that changes groups: never sent again when the answer was lost."""

@@ -63,6 +63,17 @@ class HandlerResult(Generic[K, V]):
         }
         of_status[status][key] = error
 
+    def add(self, key: K, result: HandlerResult[K, V]) -> None:
+        """Add what a result says of this key, and nothing that it says of others."""
+        for mine, its in (
+            (self.completed, result.packed or result.completed),
+            (self.failed, result.failed),
+            (self.unmapped, result.unmapped),
+            (self.retry, result.retry),
+        ):
+            if key in its:
+                mine[key] = its[key]  # type: ignore[assignment]
+
     def fail_unmapped(self) -> None:
         """Fail the keys that belong to another broker, where no other one may be asked."""
         self.failed |= self.unmapped

@@ -6,7 +6,8 @@ that failed wait for the end of their pause. A throttled broker gets nothing unt
 
 One request for many keys becomes many requests for one key (KIP-347, KIP-699) here and nowhere else: a handler refuses
 to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
-broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029.
+broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029. Such requests are
+sent in short series: the bookkeeping of a series takes as long as that of one request.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import ceil
@@ -29,11 +30,20 @@ from airflow_kafka_groups.models import Broker, BrokerId
 
 @dataclass(slots=True, eq=False)
 class RequestSpec(Generic[K]):
-    """One request to send: its scope, its keys, and the handler that builds and parses it."""
+    """What to send together: its scope, its keys, and the handler that builds and parses it.
+
+    :param singly: one request for each key, all over one connection, instead of one request for all of them.
+    """
 
     scope: Scope
     keys: tuple[K, ...]
     handler: AdminHandler[K, Any] = field(repr=False)
+    singly: bool = False
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return len(self.keys) if self.singly else 1
 
 
 @dataclass(slots=True, eq=False)
@@ -141,7 +151,18 @@ class RequestQueue(Generic[K]):
     def complete(self, spec: RequestSpec[K]) -> None:
         """Record that a request is not under way any more."""
         self.in_flight.discard(spec)
-        self._lanes[spec.scope].in_flight -= 1
+        self._lanes[spec.scope].in_flight -= spec.requests
+
+    def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
+        """Make some requests of a series their own series, so that something else can come of them than of the rest.
+
+        :param spec: the series, which is under way. It keeps the rest, which must not be empty.
+        :param keys: of the requests.
+        """
+        spec.keys = tuple([key for key in spec.keys if key not in keys])
+        parted = RequestSpec(spec.scope, tuple(keys), spec.handler, singly=True)
+        self.in_flight.add(parted)
+        return parted
 
     def _lane(self, scope: Scope) -> _Lane[K]:
         lane = self._lanes.get(scope)
@@ -152,20 +173,43 @@ class RequestQueue(Generic[K]):
     def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
         if self._lookup is not None:
             lookups = self._lanes[LOOKUPS].keys
+            share = ceil(len(lookups) / max(len(self._lookup_lanes), 1))
             while lookups and (chosen := self._lookup_lane(now)) is not None:
-                yield self._launch(chosen, self._cut(chosen, lookups, self._lookup), self._lookup)
+                yield self._launch(chosen, lookups, self._lookup, share)
         if self._handler is not None:
             lanes = [lane for lane in self._lanes.values() if lane.scope.stage is Stage.FULFILLMENT]
             for lane in lanes:
                 while lane.requests and self._has_room(lane, now):
-                    yield self._launch(lane, lane.requests.popleft(), self._handler)
+                    yield self._begin(lane, RequestSpec(lane.scope, lane.requests.popleft(), self._handler))
             for lane in sorted(lanes, key=lambda lane: lane.in_flight):
                 while lane.keys and self._has_room(lane, now):
-                    yield self._launch(lane, self._cut(lane, lane.keys, self._handler), self._handler)
+                    yield self._launch(lane, lane.keys, self._handler)
 
-    def _cut(self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any]) -> tuple[K, ...]:
-        if lane.singles:
-            return (queue.popleft(),)
+    def _launch(
+        self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any], most: int | None = None
+    ) -> RequestSpec[K]:
+        singly = lane.singles or handler.batch_size == 1
+        cut = self._cut_series(lane, queue, handler, most) if singly else self._cut(queue, handler)
+        return self._begin(lane, RequestSpec(lane.scope, cut, handler, singly))
+
+    def _begin(self, lane: _Lane[K], spec: RequestSpec[K]) -> RequestSpec[K]:
+        self.in_flight.add(spec)
+        lane.in_flight += spec.requests
+        return spec
+
+    def _cut_series(
+        self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any], most: int | None
+    ) -> tuple[K, ...]:
+        """Take the keys of requests that are sent together: neighbours that go over the same connection."""
+        size = min(self._limits.series, self._room(lane) - lane.in_flight, len(queue), most or len(queue))
+        turn_of = handler.turns.get
+        keys = [queue.popleft()]
+        turn = turn_of(keys[0], 0)
+        while len(keys) < size and turn_of(queue[0], 0) == turn:
+            keys.append(queue.popleft())
+        return tuple(keys)
+
+    def _cut(self, queue: deque[K], handler: AdminHandler[K, Any]) -> tuple[K, ...]:
         size = ceil(len(queue) / ceil(len(queue) / handler.batch_size))  # even, rather than a small one at the end
         popleft = queue.popleft
         keys = tuple([popleft() for _ in range(size)])
@@ -175,19 +219,16 @@ class RequestQueue(Generic[K]):
         queue.extendleft(reversed(keys[fitting:]))
         return keys[:fitting]
 
-    def _launch(self, lane: _Lane[K], keys: tuple[K, ...], handler: AdminHandler[K, Any]) -> RequestSpec[K]:
-        spec = RequestSpec(lane.scope, keys, handler)
-        self.in_flight.add(spec)
-        lane.in_flight += 1
-        return spec
+    def _room(self, lane: _Lane[K]) -> int:
+        """Return how many requests of a scope may be under way."""
+        if lane.scope.stage is Stage.FULFILLMENT and self._handler is not None and self._handler.connections > 1:
+            return self._limits.in_flight_on_each * self._handler.connections
+        return self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
 
     def _has_room(self, lane: _Lane[K], now: float) -> bool:
-        room = self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
-        if lane.scope.stage is Stage.FULFILLMENT and self._handler is not None and self._handler.connections > 1:
-            room = self._limits.in_flight_on_each * self._handler.connections
         broker_id = lane.scope.broker_id
         throttled = max(self._throttled_until[broker_id], self._throttled.get(broker_id, now))
-        return lane.in_flight < room and throttled <= now
+        return lane.in_flight < self._room(lane) and throttled <= now
 
     def _lookup_lane(self, now: float) -> _Lane[K] | None:
         """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""

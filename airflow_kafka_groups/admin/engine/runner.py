@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from functools import partial
 from itertools import chain
@@ -23,7 +24,7 @@ from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError
 from airflow_kafka_groups.protocol.codec import Message
-from airflow_kafka_groups.transport.base import BrokerConnection, SentRequest
+from airflow_kafka_groups.transport.base import BrokerConnection, SentRequests
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,10 @@ async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGen
     exchanges = _Exchanges(driver, cluster)
     try:
         while not driver.done:
-            specs = driver.poll(clock(), _KEYS_AT_ONCE)
+            now = clock()
+            if now >= driver.deadline:
+                exchanges.take_early()
+            specs = driver.poll(now, _KEYS_AT_ONCE)
             for spec in specs:
                 exchanges.begin(spec)
             if specs:
@@ -73,7 +77,7 @@ class _Exchanges(Generic[K, V]):
         self._driver = driver
         self._cluster = cluster
         self._clock = asyncio.get_running_loop().time
-        self._sent: dict[RequestSpec[K], SentRequest] = {}
+        self._sent: dict[RequestSpec[K], tuple[SentRequests, int]] = {}
         self._opening: set[asyncio.Task[None]] = set()
         self._something_came = asyncio.Event()
         self._bug: BaseException | None = None
@@ -104,7 +108,7 @@ class _Exchanges(Generic[K, V]):
 
     async def cancel(self) -> None:
         """End what is still under way."""
-        for sent in self._sent.values():
+        for sent, _ in self._sent.values():
             sent.cancel()
         for task in self._opening:
             task.cancel()
@@ -127,12 +131,15 @@ class _Exchanges(Generic[K, V]):
         sent = False
         try:
             version = connection.versions.choose(api)
-            request = spec.handler.build(spec.keys, version)
+            build = spec.handler.build
+            each = [(key,) for key in spec.keys] if spec.singly else [spec.keys]
+            requests = [build(keys, version) for keys in each]
             if spec.handler.changes_groups and self._is_too_late(spec.handler.send_by):
                 raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
             sent = True
             timeout = self._cluster.config.request_timeout
-            self._sent[spec] = connection.submit(api, version, request, timeout, partial(self._receive, spec, version))
+            on_answers = partial(self._receive, spec, version)
+            self._sent[spec] = connection.submit(api, version, requests, timeout, on_answers), version
         except KafkaGroupsError as error:
             self._fail(spec, error, sent=sent)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
@@ -143,16 +150,46 @@ class _Exchanges(Generic[K, V]):
         """Return whether the time is over, which it may be after a wait for a connection, or for the processor."""
         return self._clock() >= self._driver.deadline or (send_by < math.inf and clock.now() >= send_by)
 
-    def _receive(self, spec: RequestSpec[K], version: int, response: Message, error: KafkaGroupsError | None) -> None:
-        """Hand what came of a request to the driver, in the turn of the event loop in which it came."""
+    def take_early(self) -> None:
+        """Hand over the answers of series of which others are still to come, as the call ends now."""
+        for spec, (sent, version) in list(self._sent.items()):
+            answers, errors = sent.answered()
+            if answers:
+                answered = self._driver.part(spec, spec.keys[: len(answers)])
+                self._hand_over(answered, version, answers, errors)
+
+    def _receive(
+        self,
+        spec: RequestSpec[K],
+        version: int,
+        answers: Sequence[Message],
+        errors: Mapping[int, KafkaGroupsError],
+    ) -> None:
+        """Hand what came of requests to the driver, in the turn of the event loop in which the last of it came."""
         del self._sent[spec]
-        if error is not None:
-            self._fail(spec, error, sent=True)
-            return
+        self._hand_over(spec, version, answers, errors)
+
+    def _hand_over(
+        self,
+        spec: RequestSpec[K],
+        version: int,
+        answers: Sequence[Message],
+        errors: Mapping[int, KafkaGroupsError],
+    ) -> None:
         try:
-            self._driver.on_response(self._clock(), spec, version, response)
-            for broker in self._driver.take_discovered():
-                self._cluster.learn(broker)
+            if errors:  # each request of a series has its own end
+                failed: defaultdict[KafkaGroupsError, list[K]] = defaultdict(list)
+                for place, error in errors.items():
+                    failed[error].extend(spec.keys[place : place + 1] if spec.singly else spec.keys)
+                answers = [answer for place, answer in enumerate(answers) if place not in errors]
+                *some, (last, keys) = failed.items()
+                for error, of_error in some:
+                    self._fail(self._driver.part(spec, of_error), error, sent=True)
+                self._fail(self._driver.part(spec, keys) if answers else spec, last, sent=True)
+            if answers:
+                self._driver.on_response(self._clock(), spec, version, *answers)
+                for broker in self._driver.take_discovered():
+                    self._cluster.learn(broker)
         except Exception as bug:  # noqa: BLE001  # raised by ``wait``
             self._bug = bug
         self._something_came.set()

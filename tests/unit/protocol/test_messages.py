@@ -32,7 +32,7 @@ from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
 from airflow_kafka_groups.protocol.codec import (
     decode_message,
     encode_body,
-    encode_header,
+    header_around,
     request_schema,
     response_schema,
 )
@@ -123,7 +123,7 @@ def test_every_field_that_a_version_has_is_set(api: Api, version: int, request_:
 @pytest.mark.parametrize("api", ALL_APIS, ids=repr)
 def test_headers_say_key_version_and_correlation(api: Api) -> None:
     for version in versions_of(api):
-        header = encode_header(api, version, b"\x00\x00\x00\x4d", "me")
+        header = b"\x00\x00\x00\x4d".join(header_around(api, version, "me"))
         assert int.from_bytes(header[0:2], "big") == api.key
         assert int.from_bytes(header[2:4], "big") == version
         assert int.from_bytes(header[4:8], "big") == 77

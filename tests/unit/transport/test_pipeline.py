@@ -56,15 +56,15 @@ def frame(number: int, body: bytes = b"") -> bytes:
 def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Future[bytes]:
     response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def settle(frame: bytes, error: Exception | None) -> None:
+    def settle(frames: list[bytes], error: Exception | None) -> None:
         if response.done():  # it was cancelled
             return
         if error is None:
-            response.set_result(frame)
+            response.set_result(frames[0])
         else:
             response.set_exception(error)
 
-    pipeline.submit(number.to_bytes(4, "big"), b"request %d" % number, timeout, settle)
+    pipeline.submit(number, [b"request %d" % number], timeout, settle)
     return response
 
 
@@ -188,7 +188,7 @@ async def test_a_peer_that_reads_nothing_does_not_hold_up_the_end() -> None:
         _, writer = await asyncio.open_connection(host, port)
         pipeline = Pipeline(writer)
         response: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        pipeline.submit(b"\0\0\0\0", bytes(32_000_000), 60, lambda frame, error: response.set_result(error))
+        pipeline.submit(0, [bytes(32_000_000)], 60, lambda _, error: response.set_result(error))
         await turns()
         async with asyncio.timeout(5):
             await pipeline.aclose()

@@ -17,7 +17,7 @@ from airflow_kafka_groups.protocol.apis import METADATA, Api
 from airflow_kafka_groups.protocol.codec import encode_body
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.responses import decode_response
-from airflow_kafka_groups.transport.base import OnAnswer
+from airflow_kafka_groups.transport.base import OnAnswers
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
@@ -46,9 +46,9 @@ class ScriptedConnection:
         assert api is METADATA
         return self._metadata
 
-    def submit(self, api: Api, version: int, request: Any, timeout: float, on_answer: OnAnswer) -> asyncio.Handle:
-        answer = decode_response(api, version, self._fetched)
-        return asyncio.get_running_loop().call_soon(on_answer, answer, None)
+    def submit(self, api: Api, version: int, requests: Any, timeout: float, on_answers: OnAnswers) -> Any:
+        answers = [decode_response(api, version, self._fetched) for _ in requests]
+        return asyncio.get_running_loop().call_soon(on_answers, answers, {})
 
     async def drain(self) -> None:
         return None

@@ -96,8 +96,15 @@ class Dialogue:
         return spec
 
     def answer(self, keys: str, *, throttle: float = 0.0, **result: Any) -> None:
-        answer = ToyAnswer(HandlerResult(**result), timedelta(seconds=throttle))
-        self.driver.on_response(self.now, self.take(keys), 8, answer)
+        spec = self.take(keys)
+        results = [HandlerResult[str, Any](**result)]
+        if spec.singly:  # each answer says what the result says of its key
+            each: list[dict[str, Any]] = [
+                {kind: {key: part[key]} for kind, part in result.items() if key in part} for key in spec.keys
+            ]
+            results = [HandlerResult[str, Any](**of_key) for of_key in each]
+        answers = [ToyAnswer(of_request, timedelta(seconds=throttle)) for of_request in results]
+        self.driver.on_response(self.now, spec, 8, *answers)
 
     def found(self, keys: str, **brokers: BrokerId) -> None:
         self.answer(keys, completed={key: broker(broker_id) for key, broker_id in brokers.items()})

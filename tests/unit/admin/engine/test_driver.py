@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.exceptions import (
@@ -18,9 +19,10 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler, broker
+from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyAnswer, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
+REFUSED = KafkaGroupsError("GROUP_AUTHORIZATION_FAILED")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
 
 
@@ -93,20 +95,25 @@ class TestFallback:
         talk = Dialogue("abcd", mapping={"a": 1, "b": 1, "c": 2, "d": 2})
         assert talk.asks() == [("ask", 1, "ab"), ("ask", 2, "cd")]
         talk.fail("ab", NoBatchedOffsetFetchError("v7"))
-        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b")], "singly, at once, side by side"
+        assert talk.asks() == [("ask", 1, "ab")]
+        assert [spec.singly for spec in talk.in_flight_specs] == [False, True], "one request for each, sent together"
         talk.answer("cd", completed={"c": 3, "d": 4})
-        talk.answer("b", completed={"b": 2})
-        talk.answer("a", completed={"a": 1})
+        talk.answer("ab", completed={"a": 1, "b": 2})
         assert talk.results() == {"a": 1, "b": 2, "c": 3, "d": 4}
 
     def test_falling_back_in_lookups_does_not_unbatch_the_question(self) -> None:
         talk = Dialogue("ab")
         assert talk.asks() == [("lookup", 1, "ab")]
         talk.fail("ab", NoBatchedFindCoordinatorsError("v3"))
-        assert talk.asks() == [("lookup", 1, "a"), ("lookup", 1, "b")]
-        talk.found("a", a=1)
-        talk.found("b", b=1)
+        assert talk.asks() == [("lookup", 1, "ab")]
+        assert talk.in_flight_specs[0].singly
+        talk.found("ab", a=1, b=1)
         assert talk.asks() == [("ask", 1, "ab")]
+        assert not talk.in_flight_specs[0].singly
+
+    def test_single_lookups_are_spread_over_the_brokers(self) -> None:
+        talk = Dialogue("abcdef", brokers=[1, 2, 3], lookup=ToyHandler(FIND_COORDINATOR, batch_size=1))
+        assert [(broker_id, len(keys)) for _, broker_id, keys in talk.asks()] == [(1, 2), (2, 2), (3, 2)]
 
     def test_lookups_prefer_a_broker_that_batches(self) -> None:
         lookup = ToyHandler(FIND_COORDINATOR, batch_size=2)
@@ -121,13 +128,39 @@ class TestFallback:
         assert all(broker_id != old.scope.broker_id for stage, broker_id, _ in asked if stage == "lookup")
 
     def test_single_requests_are_pipelined_up_to_their_own_limit(self) -> None:
-        limits = DriverLimits(batches_in_flight=1, singles_in_flight=3)
-        talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1), limits=limits)
+        limits = DriverLimits(batches_in_flight=1, singles_in_flight=5, series=3)
+        talk = Dialogue("abcdefghij", mapping=dict.fromkeys("abcdefghij", 1), limits=limits)
         talk.asks()
-        talk.fail("abcde", NoBatchedOffsetFetchError("v7"))
-        assert [keys for _, _, keys in talk.asks()] == ["a", "b", "c"]
-        talk.answer("b", completed={"b": 2})
-        assert [keys for _, _, keys in talk.asks()] == ["d"], "no pause after a success"
+        talk.fail("abcdefghij", NoBatchedOffsetFetchError("v7"))
+        assert [keys for _, _, keys in talk.asks()] == ["abc", "de"]
+        talk.answer("de", completed={"d": 4, "e": 5})
+        assert [keys for _, _, keys in talk.asks()] == ["fg"], "no pause after a success"
+
+    def test_requests_of_a_series_may_have_different_ends(self) -> None:
+        limits = DriverLimits(singles_in_flight=3, series=3)
+        talk = Dialogue("abcdef", mapping=dict.fromkeys("abcdef", 1), limits=limits)
+        talk.asks()
+        talk.fail("abcdef", NoBatchedOffsetFetchError("v7"))
+        talk.asks()
+        (series,) = talk.in_flight_specs
+        talk.in_flight_specs.append(talk.driver.part(series, "b"))
+        assert talk.asks() == []
+        talk.answer("ac", completed={"a": 1, "c": 3})
+        assert talk.asks() == [("ask", 1, "de")], "the one that was parted still takes room"
+        talk.answer("b", failed={"b": REFUSED})
+        assert talk.asks() == [("ask", 1, "f")]
+        assert talk.results() == {"a": 1, "b": REFUSED, "c": 3}
+
+    def test_what_an_answer_says_of_other_groups_than_its_own_does_not_count(self) -> None:
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1})
+        talk.asks()
+        talk.fail("ab", NoBatchedOffsetFetchError("v7"))
+        talk.asks()
+        both, none = (ToyAnswer(HandlerResult(completed)) for completed in ({"a": 1, "b": 2}, {}))
+        talk.driver.on_response(talk.now, talk.take("ab"), 7, both, none)
+        results = talk.results()
+        assert results["a"] == 1
+        assert isinstance(results["b"], MissingAnswerError)
 
     def test_a_single_key_that_is_refused_as_too_many_fails(self) -> None:
         talk = Dialogue("a", mapping={"a": 1})

@@ -93,7 +93,8 @@ class TestTooMuch:
         assert talk.asks() == [("ask", 1, "abcdef"), ("ask", 1, "ghijk")], "at most ten each"
 
     def test_requests_come_in_portions_and_those_of_idle_brokers_first(self) -> None:
-        talk = Dialogue("abcdef", mapping=dict(zip("abcdef", [1, 1, 2, 2, 3, 3], strict=True)), handler=SINGLE)
+        mapping = dict(zip("abcdef", [1, 1, 2, 2, 3, 3], strict=True))
+        talk = Dialogue("abcdef", mapping=mapping, handler=SINGLE, limits=DriverLimits(series=1))
         portions = []
         while specs := talk.driver.poll(talk.now, 1):
             portions.append(["".join(spec.keys) for spec in specs])

@@ -1,0 +1,81 @@
+"""Requests of one group each that are sent together: what comes of one says nothing about the others."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError, OutcomeUnknownError, RemoteProtocolError
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
+from tests.fakes.cluster import MODERN, OLD, Control, Cut, FakeCluster, Noise
+from tests.unit.admin.client.faults import client
+
+pytestmark = pytest.mark.safety
+
+GROUPS = [f"g{number}" for number in range(10)]
+COMMIT = {TopicPartition("t", 0): OffsetAndMetadata(1)}
+
+
+async def stand_still() -> None:
+    await asyncio.sleep(0.6)
+
+
+def third(end: Any) -> Control:
+    """Let the third request of the first connection that has so many meet this end, and answer all others."""
+    asked: defaultdict[Any, list[str]] = defaultdict(list)
+
+    async def answer(_broker: int, _version: int, request: Any) -> Any:
+        of_connection = asked[asyncio.current_task()]
+        of_connection.append(request)
+        if sum(len(some) >= 3 for some in asked.values()) == 1 and len(of_connection) == 3:
+            return await end() if end is stand_still else end
+        return None
+
+    return answer
+
+
+async def commit(end: Any, **limits: Any) -> tuple[int, list[KafkaGroupsError]]:
+    """Commit two series of five groups; return how many were committed, and the errors of the others."""
+    async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=2, **limits) as admin:
+        fake.control(OFFSET_COMMIT, third(end))
+        results = await admin.alter_consumer_group_offsets(dict.fromkeys(GROUPS, COMMIT))
+        assert list(results) == GROUPS
+        assert len(fake.requests(OFFSET_COMMIT)) <= 10, "none is sent again"
+        return len(results.succeeded), list(results.failed.values())
+
+
+@pytest.mark.parametrize(
+    ("end", "limits"),
+    [(Cut, {}), (stand_still, {"request_timeout": 0.3}), (stand_still, {"api_timeout": 0.3})],
+    ids=["the connection breaks", "an answer does not come", "the call ends"],
+)
+async def test_what_was_answered_before_is_done_and_the_rest_is_unknown(end: Any, limits: dict[str, Any]) -> None:
+    done, errors = await commit(end, **limits)
+    assert done == 7
+    assert [type(error) for error in errors] == [OutcomeUnknownError] * 3
+
+
+async def test_an_answer_that_cannot_be_read_is_that_of_one_group() -> None:
+    done, errors = await commit(Noise(b"\xff"))
+    assert done == 9
+    assert [type(error) for error in errors] == [OutcomeUnknownError]
+
+
+async def test_reads_that_were_lost_are_sent_again_and_no_others() -> None:
+    async with FakeCluster({1: OLD}, groups=set(GROUPS)) as fake, client(fake) as admin:
+        fake.control(OFFSET_FETCH, third(Cut))
+        (await admin.list_consumer_group_offsets(GROUPS)).raise_for_errors()
+        asked = [sent.keys[0] for sent in fake.requests(OFFSET_FETCH)]
+        assert set(asked[:2]).isdisjoint(asked[2:]), "the first two were answered"
+        assert set(asked) == set(GROUPS)
+
+
+async def test_a_read_whose_answer_cannot_be_read_fails_alone() -> None:
+    async with FakeCluster({1: OLD}, groups=set(GROUPS)) as fake, client(fake) as admin:
+        fake.control(OFFSET_FETCH, third(Noise(b"\xff")))
+        results = await admin.list_consumer_group_offsets(GROUPS)
+        assert [type(error) for error in results.failed.values()] == [RemoteProtocolError]
