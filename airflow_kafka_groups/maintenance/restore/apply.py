@@ -51,8 +51,8 @@ from airflow_kafka_groups.models import (
 _CHUNK_GROUPS = 1_000
 _NOTHING_SKIPPED: Mapping[str, str] = {}
 _MOVED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"})
-_CHUNKS_AT_ONCE = 2
-"""While brokers write one chunk, the next is read and judged."""
+_CHUNKS_AT_ONCE = 4
+"""While brokers write one chunk, others are read, judged and read back."""
 _PARTITIONS = 50  # of __consumer_offsets, as brokers are shipped; where there are more or fewer, order gains less
 _PARTITIONS_OF_A_BROKER = 2
 
