@@ -7,6 +7,7 @@ is written and read in a fraction of a second; objects are made for those that s
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
@@ -21,7 +22,6 @@ _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
 _KEPT = ("group_id", "verdict", "reason", "idle_since", "fingerprint", *RULE_COLUMNS)
-_FACTS = ("group_id", "group_type", "protocol_type", "state", "fingerprint")
 _Group = TypeVar("_Group")
 
 
@@ -157,7 +157,10 @@ class PlannedGroups(PlanRows[PlannedGroup]):
         """Yield what each group has to look like still, without making an object of all that is known of it."""
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            yield from map(PlannedFacts, *(rows[name].to_pylist() for name in _FACTS))
+            columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
+            for name in ("group_type", "protocol_type", "state"):  # few texts, of which each group would have its own
+                columns[name] = list(map(sys.intern, columns[name]))
+            yield from map(PlannedFacts, *columns.values())
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
         names = [name for name in PlannedGroup.__slots__ if name not in ("forecast", "idle_since")]

@@ -332,6 +332,7 @@ async def test_the_order_of_commits_is_no_reason_to_fail(monkeypatch: pytest.Mon
 
 async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNKS_AT_ONCE", 2)
     names = ["a", "b", "c"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
     write, waiting = admin.alter_consumer_group_offsets, asyncio.Event()
@@ -355,6 +356,7 @@ async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest
 
 async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNK_GROUPS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.apply._CHUNKS_AT_ONCE", 2)
     names = ["a", "b", "c", "d"]
     admin = cluster(**{name: FakeGroup({T0: 5}) for name in names})
 
