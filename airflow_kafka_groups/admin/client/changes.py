@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
 from airflow_kafka_groups.admin.client.calls import Calls
@@ -38,6 +39,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.models import BrokerId, GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 
+_Slice = TypeVar("_Slice", bound=Collection[TopicPartition])
 _HASHED_AT_ONCE = 1024
 _TURNS_BETWEEN = 4
 """A third of a millisecond of hashing, then some turns of the event loop: connecting and asking go on meanwhile."""
@@ -105,20 +107,13 @@ async def delete_group_offsets(
     for refusal in calls.refusals([group]).values():
         raise refusal
     only = None if coordinator is None else {group: coordinator}
-    slices = slices_of(group, partitions_of(partitions))
-    failed: dict[TopicPartition, KafkaGroupsError] = {}
-    for number, part in enumerate(slices):
+
+    async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
         handler = DeleteGroupOffsetsHandler({group: part}, send_by)
-        error = (await calls.ask_coordinators([group], handler, only=only))[group].error
-        if isinstance(error, PartitionsFailedError):
-            failed |= error.partition_errors
-        elif error is not None:
-            if not number or isinstance(error, OutcomeUnknownError):
-                raise error
-            failed |= {where: error for rest in slices[number:] for where in rest}
-            break
-    if failed:
-        raise PartitionsFailedError(group, failed)
+        return (await calls.ask_coordinators([group], handler, only=only))[group].error
+
+    if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
+        raise error
 
 
 async def alter_group_offsets(
@@ -172,24 +167,46 @@ async def _commit_in_slices(
     coordinators: Mapping[str, BrokerId] | None,
 ) -> GroupResult[None]:
     """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
+    turns = calls.take_turns([group_id], 1, {})
+
+    async def commit(part: Commits) -> KafkaGroupsError | None:
+        handler = AlterGroupOffsetsHandler({group_id: part}, 1, send_by, coordinators is not None, turns)
+        return (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
+
+    error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
+    result: GroupResult[None] = GroupResult(group_id, error=error)
+    calls.settle([result])
+    return result
+
+
+async def _in_slices(
+    group_id: str,
+    slices: Sequence[_Slice],
+    change: Callable[[_Slice], Awaitable[KafkaGroupsError | None]],
+    smaller: Callable[[_Slice, KafkaGroupsError | None], Sequence[_Slice]] = lambda *_: (),
+) -> KafkaGroupsError | None:
+    """Change partitions of a group slice by slice; return what failed, by partition once a slice was changed.
+
+    :param change: changes a slice; returns the error.
+    :param smaller: returns the parts of a slice that was too much for the broker. Default: no slice is.
+    """
     failed: dict[TopicPartition, KafkaGroupsError] = {}
-    waiting, done = list(reversed(slices)), 0
+    waiting, some = list(reversed(slices)), False
     while waiting:
         part = waiting.pop()
-        handler = AlterGroupOffsetsHandler({group_id: part}, 1, send_by, coordinators is not None)
-        error = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
-        if smaller := smaller_slices(group_id, part, error):
-            waiting += reversed(smaller)
+        error = await change(part)
+        if parts := smaller(part, error):
+            waiting += reversed(parts)
             continue
         if isinstance(error, PartitionsFailedError):
             failed |= error.partition_errors
         elif error is not None:
-            if not done or isinstance(error, OutcomeUnknownError):
-                return GroupResult(group_id, error=error)
+            if not some or isinstance(error, OutcomeUnknownError):
+                return error
             failed |= {where: error for rest in (part, *waiting) for where in rest}
             break
-        done += 1
-    return GroupResult(group_id, error=PartitionsFailedError(group_id, failed) if failed else None)
+        some = True
+    return PartitionsFailedError(group_id, failed) if failed else None
 
 
 async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> TombstoneSizes:

@@ -228,6 +228,31 @@ async def test_a_group_goes_over_the_same_connection_each_time(then: int) -> Non
         assert not admin._calls._unsettled, "what is answered is forgotten"
 
 
+async def test_slices_of_a_group_follow_its_commit_that_was_given_up() -> None:
+    async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=4, request_timeout=0.3) as admin:
+        seen: list[int] = []
+
+        async def first_is_slow(broker_id: int, version: int, request: Any) -> None:
+            offset = request.topics[0].partitions[0].committed_offset
+            if request.group_id == last:
+                await asyncio.sleep(0.6 if offset == 1 else 0)
+                seen.append(offset)
+
+        # The one that goes over another connection than the broker's own.
+        last = max(MANY[:40], key=lambda group_id: offsets_partitions([group_id], 50)[0])
+        fake.control(OFFSET_COMMIT, first_is_slow)
+        one = {TopicPartition("t", 0): OffsetAndMetadata(1)}
+        assert last in (await admin.alter_consumer_group_offsets(dict.fromkeys(MANY[:40], one))).failed
+        assert admin._calls._unsettled[last] > 0
+        big = {TopicPartition("t", number): OffsetAndMetadata(2, "m" * 3_000) for number in range(400)}
+        await admin.alter_consumer_group_offsets({last: big})
+        await asyncio.sleep(0.5)
+        assert seen[0] == 1
+        assert set(seen[1:]) <= {2}
+        (await admin.alter_consumer_group_offsets({last: big})).raise_for_errors()
+        assert not admin._calls._unsettled, "what is answered is forgotten"
+
+
 async def test_commits_of_one_partition_of_the_offsets_topic_follow_one_another() -> None:
     async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=1) as admin:
         results = await admin.alter_consumer_group_offsets(dict.fromkeys(MANY, COMMIT))
