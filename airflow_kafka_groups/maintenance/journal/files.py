@@ -120,7 +120,7 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
             raise JournalError(f"{path} has the format {data['format']!r}; this version reads up to {ENTRY_FORMAT}")
         if kind is not None and data["kind"] != kind:
             raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
-    except (ValueError, TypeError, KeyError) as exc:
+    except (ValueError, TypeError, KeyError, RecursionError) as exc:
         raise JournalError(f"the journal's entry {path} is damaged: {type(exc).__name__}: {exc}") from exc
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 

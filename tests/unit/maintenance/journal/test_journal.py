@@ -14,6 +14,7 @@ from airflow_kafka_groups.exceptions import JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.journal.files import read_entry
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 
@@ -53,6 +54,13 @@ def test_an_empty_journal_has_no_runs(tmp_path: Path) -> None:
 def test_a_cluster_without_an_id_has_no_journal(tmp_path: Path, cluster_id: str | None) -> None:
     with pytest.raises(JournalError, match="no usable id"):
         Journal(tmp_path, cluster_id)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"[" * 200_000], ids=["", "{", "[]", "{}", "nested"])
+def test_an_entry_that_is_damaged_in_any_way_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "0000000001.json").write_bytes(content)
+    with pytest.raises(JournalError, match=r"entry .*0000000001\.json is damaged"):
+        read_entry(tmp_path / "0000000001.json")
 
 
 def test_an_intent_without_an_outcome_is_possibly_deleted(tmp_path: Path) -> None:
