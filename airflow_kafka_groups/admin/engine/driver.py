@@ -148,8 +148,9 @@ class AdminDriver(Generic[K, V]):
         if self._lookup is None:  # no other broker may be asked
             result.fail_unmapped()
         throttles = [time for response in responses if (time := getattr(response, "throttle_time", None))]
-        if throttles:  # the broker expects silence from now on (KIP-219)
-            self._throttled[broker_id] = now + max(throttles).total_seconds()
+        if throttles:  # the broker expects silence from now on (KIP-219); a longer one that it asked for before holds
+            until = now + max(throttles).total_seconds()
+            self._throttled[broker_id] = max(until, self._throttled.get(broker_id, until))
         self._queue.complete(spec)
         others = result.failed or result.unmapped or result.retry or result.split
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
@@ -185,7 +186,7 @@ class AdminDriver(Generic[K, V]):
         :param sent: whether some of it may have reached the broker. Default false.
         """
         self._queue.complete(spec)
-        if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1:
+        if isinstance(error, NoBatchedRequestError) and len(spec.keys) > 1 and not spec.singly:
             self._queue.send_singly(spec.scope)
             self._queue.add(self._again(spec.scope), spec.keys)
         elif isinstance(error, AuthenticationFailedError | ClientClosedError | LocalProtocolError):

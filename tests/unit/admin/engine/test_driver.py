@@ -168,6 +168,14 @@ class TestFallback:
         talk.fail("a", NoBatchedOffsetFetchError("a broken builder"))
         assert isinstance(talk.results()["a"], NoBatchedOffsetFetchError)
 
+    def test_a_series_that_is_refused_as_too_many_fails(self) -> None:
+        """It asks for one key a request already: to ask in the same way again has no end."""
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(batch_size=1))
+        assert talk.asks() == [("ask", 1, "ab")]
+        talk.fail("ab", NoBatchedOffsetFetchError("a broken builder"))
+        assert talk.asks() == []
+        assert [type(error) for error in talk.results().values()] == [NoBatchedOffsetFetchError] * 2
+
 
 class TestFates:
     def test_a_wrong_guess_costs_no_pause(self) -> None:

@@ -202,6 +202,15 @@ class TestTime:
         talk.asks()
         assert isinstance(talk.results()["a"], OutcomeUnknownError)
 
+    def test_a_change_that_was_parted_from_its_series_is_of_unknown_outcome_at_the_deadline(self) -> None:
+        talk = Dialogue("ab", mapping={"a": 1, "b": 1}, handler=ToyHandler(batch_size=1, resend_after_loss=False))
+        talk.asks()
+        (series,) = talk.in_flight_specs
+        talk.driver.part(series, "b")
+        talk.now = TIMEOUT
+        talk.asks()
+        assert [type(error) for error in talk.results().values()] == [OutcomeUnknownError] * 2
+
     def test_an_answer_after_the_deadline_changes_nothing(self) -> None:
         talk = Dialogue("a", mapping={"a": 1})
         talk.asks()
@@ -221,3 +230,17 @@ class TestTime:
         assert talk.driver.wake_at(talk.now) == pytest.approx(2.5)
         talk.sleep()
         assert talk.asks() == [("ask", 1, "b")]
+
+    def test_a_shorter_throttle_does_not_end_a_longer_one(self) -> None:
+        """The broker is still silent on the first request's behalf: its deadline must not move back (KIP-219)."""
+        talk = Dialogue(
+            "abc", mapping=dict.fromkeys("abc", 1), handler=SINGLE, limits=DriverLimits(batches_in_flight=2, series=1)
+        )
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b")]
+        talk.answer("a", throttle=2.5, completed={"a": 1})
+        talk.answer("b", throttle=0.1, completed={"b": 2})
+        talk.now = 0.2
+        assert talk.asks() == []
+        talk.sleep()
+        assert talk.now == pytest.approx(2.5)
+        assert talk.asks() == [("ask", 1, "c")]
