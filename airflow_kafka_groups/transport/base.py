@@ -11,7 +11,7 @@ from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.codec import Message
 
 OnAnswers = Callable[[Sequence[Message], Mapping[int, KafkaGroupsError]], None]
-"""Called with the answers in the order of their requests, and the errors of those that have none, by their places."""
+"""Called with the next answers in the order of their requests, and the errors of those that have none, by place."""
 
 
 class SentRequests(Protocol):
@@ -21,8 +21,8 @@ class SentRequests(Protocol):
         """Stop waiting for the answers. The broker may act on the requests all the same."""
         ...
 
-    def answered(self) -> tuple[Sequence[Message], Mapping[int, KafkaGroupsError]]:
-        """Return what came so far, of the first requests, as ``OnAnswers`` gets it."""
+    def flush(self) -> object:
+        """Hand over the answers that have come so far. The others follow."""
         ...
 
 
@@ -53,8 +53,9 @@ class BrokerConnection(Protocol):
     ) -> SentRequests:
         """Send requests, and call ``on_answers`` with their decoded answers, or with the errors that ``send`` raises.
 
-        It is called once, in a later turn of the event loop, when all have come or failed, and never for requests that
-        were cancelled. A connection that is lost already raises ``ConnectionFailedError``, and sends none.
+        It is called in a later turn of the event loop, once when all have come or failed, and for each ``flush`` before
+        with what came since; never for requests that were cancelled. A connection that is lost already raises
+        ``ConnectionFailedError``, and sends none.
 
         :param timeout: seconds until the answers have to be there.
         """

@@ -12,7 +12,6 @@ import socket
 import ssl
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -114,16 +113,16 @@ class PipelinedConnection:
 
     def submit(
         self, api: Api, version: int, requests: Sequence[Message], timeout: float, on_answers: OnAnswers
-    ) -> _Sent:
+    ) -> Exchange:
         """Send requests, and call ``on_answers`` with what comes of them (see ``BrokerConnection``)."""
-        settle = partial(self._settle, api, version, len(requests), timeout, on_answers)
+        settle = partial(self._settle, api, version, timeout, on_answers)
         first = self._next_id
         try:
             exchange = self._pipeline.submit(first, self._encode(api, version, requests), timeout, settle)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
         self._next_id = (first + len(requests)) & LARGEST_ID
-        return _Sent(api, version, exchange)
+        return exchange
 
     def _encode(self, api: Api, version: int, requests: Sequence[Message]) -> list[bytes]:
         """Return complete requests, with headers whose correlation ids are the next ones."""
@@ -138,27 +137,36 @@ class PipelinedConnection:
         self,
         api: Api,
         version: int,
-        requests: int,
         timeout: float,
         on_answers: OnAnswers,
         frames: list[bytes],
-        error: Exception | None,
+        lost: Sequence[Exception],
     ) -> None:
-        answers, errors = _decoded(api, version, frames)
-        if error is not None:
-            failure = self._failure(api, timeout, error)
-            failure.__cause__ = error
-            errors |= dict.fromkeys(range(len(frames), requests), failure)
-            answers += [None] * (requests - len(frames))
+        answers: list[Message] = []
+        errors: dict[int, KafkaGroupsError] = {}
+        for place, frame in enumerate(frames):
+            try:
+                answers.append(decode_response(api, version, frame))
+            except RemoteProtocolError as malformed:
+                answers.append(None)
+                errors[place] = malformed
+        if lost:
+            failures = {error: self._failure(api, timeout, error) for error in dict.fromkeys(lost)}
+            errors |= {place: failures[error] for place, error in enumerate(lost, len(answers))}
+            answers += [None] * len(lost)
         on_answers(answers, errors)
 
-    def _failure(self, api: Api, timeout: float, error: BaseException) -> KafkaGroupsError:
+    def _failure(self, api: Api, timeout: float, error: Exception) -> KafkaGroupsError:
+        failure: KafkaGroupsError
         if isinstance(error, TimeoutError):
-            return RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s")
-        if isinstance(error, RemoteProtocolError):
-            return RemoteProtocolError(f"{self._address}: answers out of order: {error}")
-        cause = error.__cause__ or error
-        return ConnectionFailedError(self._address, f"connection lost during {api.name}: {say(cause)}")
+            failure = RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s")
+        elif isinstance(error, RemoteProtocolError):
+            failure = RemoteProtocolError(f"{self._address}: answers out of order: {error}")
+        else:
+            cause = error.__cause__ or error
+            failure = ConnectionFailedError(self._address, f"connection lost during {api.name}: {say(cause)}")
+        failure.__cause__ = error
+        return failure
 
     async def drain(self) -> None:
         """Wait until no request is under way."""
@@ -167,36 +175,6 @@ class PipelinedConnection:
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""
         await self._pipeline.aclose()
-
-
-@dataclass(frozen=True, slots=True)
-class _Sent:
-    """Requests under way that were sent together (see ``SentRequests``)."""
-
-    api: Api
-    version: int
-    exchange: Exchange
-
-    def cancel(self) -> None:
-        """Stop waiting for the answers."""
-        self.exchange.cancel()
-
-    def answered(self) -> tuple[Sequence[Message], Mapping[int, KafkaGroupsError]]:
-        """Return what came so far."""
-        return _decoded(self.api, self.version, self.exchange.frames)
-
-
-def _decoded(api: Api, version: int, frames: Sequence[bytes]) -> tuple[list[Message], dict[int, KafkaGroupsError]]:
-    """Return the answers in these frames; ``None`` and an error for one that cannot be read."""
-    answers: list[Message] = []
-    errors: dict[int, KafkaGroupsError] = {}
-    for place, frame in enumerate(frames):
-        try:
-            answers.append(decode_response(api, version, frame))
-        except RemoteProtocolError as malformed:
-            answers.append(None)
-            errors[place] = malformed
-    return answers, errors
 
 
 async def open_connection(

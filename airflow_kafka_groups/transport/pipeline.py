@@ -23,35 +23,44 @@ _DRAIN_SECONDS = 0.02
 LARGEST_ID = 0x7FFF_FFFF
 """The largest correlation id, an int32; 0 follows."""
 
-OnFrames = Callable[[list[bytes], Exception | None], None]
-"""Called with the frames of the responses, without their lengths, and with an error if some are missing."""
+OnFrames = Callable[[list[bytes], Sequence[Exception]], None]
+"""Called with the frames of the next responses, without their lengths, and an error for each that will not come."""
 
 
 class Exchange:
-    """Requests in flight that were sent together; the frames of their responses, as far as they have come.
+    """Requests in flight that were sent together.
 
-    :param first_id: the correlation id of the first request. The others have the next ones.
-    :param requests: how many there are.
+    :param next_id: the correlation id of the next response. The others have those that follow.
+    :param missing: how many responses have not come.
     """
 
-    __slots__ = ("deadline", "first_id", "frames", "on_frames", "requests")
+    __slots__ = ("deadline", "frames", "missing", "next_id", "on_frames")
 
-    def __init__(self, first_id: int, requests: int, on_frames: OnFrames, deadline: float) -> None:
-        self.first_id = first_id
-        self.requests = requests
+    def __init__(self, next_id: int, missing: int, on_frames: OnFrames, deadline: float) -> None:
+        self.next_id = next_id
+        self.missing = missing
         self.on_frames: OnFrames | None = on_frames
         self.deadline = deadline
         self.frames: list[bytes] = []
+        """The responses that came and were not handed over."""
 
     def cancel(self) -> None:
         """Stop waiting for the responses: they are passed over when they come."""
         self.on_frames = None
+        self.frames = []
 
-    def settle(self, error: Exception | None) -> None:
+    def flush(self) -> None:
+        """Hand over the responses that have come so far, and go on waiting for the others."""
+        frames, self.frames = self.frames, []
+        if frames and self.on_frames is not None:
+            self.on_frames(frames, ())
+
+    def settle(self, errors: Sequence[Exception]) -> None:
         """Hand over what came of the requests, unless they were cancelled, or that was done before."""
-        on_frames, self.on_frames = self.on_frames, None
+        on_frames, frames = self.on_frames, self.frames
+        self.cancel()
         if on_frames is not None:
-            on_frames(self.frames, error)
+            on_frames(frames, errors)
 
 
 class Pipeline(asyncio.Protocol):
@@ -79,7 +88,7 @@ class Pipeline(asyncio.Protocol):
         return not self._transport.is_closing()
 
     def submit(self, first_id: int, requests: Sequence[bytes], timeout: float, on_frames: OnFrames) -> Exchange:
-        """Send requests, and call ``on_frames`` once, in a later turn, when all responses have come or an error.
+        """Send requests, and call ``on_frames``, in a later turn, when each of them has a response or an error.
 
         The error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
         ``RemoteProtocolError`` for a response that is not the next one. Raises ``ConnectionError`` when the connection
@@ -147,7 +156,8 @@ class Pipeline(asyncio.Protocol):
         while self._in_flight:
             lost = ConnectionResetError("the connection was closed")
             lost.__cause__ = error
-            self._in_flight.popleft().settle(lost)
+            exchange = self._in_flight.popleft()
+            exchange.settle([lost] * exchange.missing)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -160,19 +170,23 @@ class Pipeline(asyncio.Protocol):
         if not self._in_flight:
             return self._break(RemoteProtocolError("a response to no request"))
         exchange = self._in_flight[0]
-        frames = exchange.frames
-        if int.from_bytes(frame[:_SIZE], "big") != (exchange.first_id + len(frames)) & LARGEST_ID:
+        if int.from_bytes(frame[:_SIZE], "big") != exchange.next_id:
             return self._break(RemoteProtocolError("a response to another request"))
-        frames.append(frame)
-        if len(frames) == exchange.requests:
+        exchange.next_id = (exchange.next_id + 1) & LARGEST_ID
+        exchange.missing -= 1
+        if exchange.on_frames is not None:
+            exchange.frames.append(frame)
+        if not exchange.missing:
             self._in_flight.popleft()
-            exchange.settle(None)
+            exchange.settle(())
         return True
 
     def _break(self, error: RemoteProtocolError) -> bool:
-        """Fail the next requests with an error, and the others by closing the connection."""
+        """Fail the next request with an error, and the others by closing the connection."""
         if self._in_flight:
-            self._in_flight.popleft().settle(error)
+            exchange = self._in_flight.popleft()
+            closed = ConnectionResetError("the connection was closed")
+            exchange.settle([error, *[closed] * (exchange.missing - 1)])
         self._transport.abort()
         return False
 
@@ -189,7 +203,7 @@ class Pipeline(asyncio.Protocol):
             if exchange.on_frames is None:
                 continue
             if exchange.deadline <= now:
-                exchange.settle(TimeoutError())
+                exchange.settle([TimeoutError()] * exchange.missing)
             else:
                 left.append(exchange.deadline)
         if left:

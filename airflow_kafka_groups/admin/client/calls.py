@@ -182,10 +182,12 @@ class Calls:
         self._unsettled |= taken
         return taken
 
-    def settle(self, results: Iterable[GroupResult[None]]) -> None:
+    def settle(self, results: Iterable[GroupResult[None]], turns: Mapping[str, int]) -> None:
         """Forget over which connection commits went, except those that a broker may still work on."""
         for group_id, _, error in results:
-            if not isinstance(error, OutcomeUnknownError):
+            if isinstance(error, OutcomeUnknownError):
+                self._unsettled[group_id] = turns[group_id]  # another call may have settled its own commit meanwhile
+            else:
                 self._unsettled.pop(group_id, None)
 
     def guess_coordinators(

@@ -150,7 +150,7 @@ async def alter_group_offsets(
     turns = calls.take_turns(at_once, connections, coordinators or guess or {})
     handler = AlterGroupOffsetsHandler(wanted, connections, send_by, coordinators is not None, turns)
     results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
-    calls.settle(results.values())
+    calls.settle(results.values(), turns)
     for group_id, result in results.items():
         if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
             slices[group_id] = smaller
@@ -175,7 +175,7 @@ async def _commit_in_slices(
 
     error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
     result: GroupResult[None] = GroupResult(group_id, error=error)
-    calls.settle([result])
+    calls.settle([result], turns)
     return result
 
 

@@ -62,6 +62,7 @@ async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGen
             elif not driver.done:
                 await exchanges.wait(driver.wake_at(clock()) - clock())
             yield driver.take_results()
+        exchanges.raise_bug()
     finally:
         await exchanges.cancel()
 
@@ -77,7 +78,7 @@ class _Exchanges(Generic[K, V]):
         self._driver = driver
         self._cluster = cluster
         self._clock = asyncio.get_running_loop().time
-        self._sent: dict[RequestSpec[K], tuple[SentRequests, int]] = {}
+        self._sent: dict[RequestSpec[K], SentRequests] = {}
         self._opening: set[asyncio.Task[None]] = set()
         self._something_came = asyncio.Event()
         self._bug: BaseException | None = None
@@ -103,12 +104,16 @@ class _Exchanges(Generic[K, V]):
         finally:
             timer.cancel()
         self._something_came.clear()
+        self.raise_bug()
+
+    def raise_bug(self) -> None:
+        """Raise what the driver or a handler raised, if anything."""
         if self._bug is not None:
             raise self._bug
 
     async def cancel(self) -> None:
         """End what is still under way."""
-        for sent, _ in self._sent.values():
+        for sent in self._sent.values():
             sent.cancel()
         for task in self._opening:
             task.cancel()
@@ -139,7 +144,7 @@ class _Exchanges(Generic[K, V]):
             sent = True
             timeout = self._cluster.config.request_timeout
             on_answers = partial(self._receive, spec, version)
-            self._sent[spec] = connection.submit(api, version, requests, timeout, on_answers), version
+            self._sent[spec] = connection.submit(api, version, requests, timeout, on_answers)
         except KafkaGroupsError as error:
             self._fail(spec, error, sent=sent)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
@@ -152,11 +157,8 @@ class _Exchanges(Generic[K, V]):
 
     def take_early(self) -> None:
         """Hand over the answers of series of which others are still to come, as the call ends now."""
-        for spec, (sent, version) in list(self._sent.items()):
-            answers, errors = sent.answered()
-            if answers:
-                answered = self._driver.part(spec, spec.keys[: len(answers)])
-                self._hand_over(answered, version, answers, errors)
+        for sent in list(self._sent.values()):
+            sent.flush()
 
     def _receive(
         self,
@@ -166,17 +168,11 @@ class _Exchanges(Generic[K, V]):
         errors: Mapping[int, KafkaGroupsError],
     ) -> None:
         """Hand what came of requests to the driver, in the turn of the event loop in which the last of it came."""
-        del self._sent[spec]
-        self._hand_over(spec, version, answers, errors)
-
-    def _hand_over(
-        self,
-        spec: RequestSpec[K],
-        version: int,
-        answers: Sequence[Message],
-        errors: Mapping[int, KafkaGroupsError],
-    ) -> None:
         try:
+            if len(answers) < spec.requests:
+                spec = self._driver.part(spec, spec.keys[: len(answers)])
+            else:
+                del self._sent[spec]
             if errors:  # each request of a series has its own end
                 failed: defaultdict[KafkaGroupsError, list[K]] = defaultdict(list)
                 for place, error in errors.items():

@@ -14,10 +14,12 @@ from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslAuthenticateResponse_v1
 
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
 from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection, open_connection
+from airflow_kafka_groups.transport.pipeline import LARGEST_ID
 from airflow_kafka_groups.transport.security import SecurityConfig
 from tests.fakes.cluster import FakeCluster
 from tests.unit.transport.test_pipeline import Transport, frame, pipeline_on, turns
@@ -103,3 +105,38 @@ async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pyte
     usable_until: float | None = connection.usable_until
     assert usable_until is not None
     assert 8 < usable_until - asyncio.get_running_loop().time() <= 8.5
+
+
+def submit(connection: PipelinedConnection, groups: str) -> list[tuple[list[Any], dict[int, Any]]]:
+    """Send a series, and return the list that gets what comes of it."""
+    came: list[tuple[list[Any], dict[int, Any]]] = []
+    requests = [heartbeat.build(group, 1, "m", None, 0) for group in groups]
+    connection.submit(HEARTBEAT, 0, requests, 60, lambda *what: came.append(what))
+    return came
+
+
+async def test_a_series_may_go_over_the_largest_correlation_id() -> None:
+    transport = Transport()
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    connection._next_id = LARGEST_ID - 1
+    first, second = submit(connection, "abc"), submit(connection, "d")
+    await turns()
+    ids = [transport.written[0].index(number.to_bytes(4, "big")) for number in (LARGEST_ID - 1, LARGEST_ID)]
+    assert ids == sorted(ids)
+    transport.protocol.data_received(b"".join(frame(number, b"\0\0") for number in (LARGEST_ID - 1, LARGEST_ID, 0, 1)))
+    assert [len(answers) for (answers, errors) in (*first, *second) if not errors] == [3, 1]
+    await connection.aclose()
+
+
+async def test_of_a_series_only_the_request_whose_response_is_wrong_is_to_blame() -> None:
+    """What follows is lost with the connection, and may be sent again where that is safe."""
+    transport = Transport()
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    came = submit(connection, "abcd")
+    await turns()
+    transport.protocol.data_received(frame(0, b"\0\0") + frame(7, b"\0\0"))
+    ((answers, errors),) = came
+    assert [answer is None for answer in answers] == [False, True, True, True]
+    kinds = {place: type(error) for place, error in errors.items()}
+    assert kinds == {1: RemoteProtocolError, 2: ConnectionFailedError, 3: ConnectionFailedError}
+    await connection.aclose()

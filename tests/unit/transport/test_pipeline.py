@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.transport.pipeline import Pipeline
+from airflow_kafka_groups.transport.pipeline import LARGEST_ID, Pipeline
 
 
 class Transport:
@@ -56,13 +57,13 @@ def frame(number: int, body: bytes = b"") -> bytes:
 def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Future[bytes]:
     response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
-    def settle(frames: list[bytes], error: Exception | None) -> None:
+    def settle(frames: list[bytes], errors: Sequence[Exception]) -> None:
         if response.done():  # it was cancelled
             return
-        if error is None:
-            response.set_result(frames[0])
+        if errors:
+            response.set_exception(errors[0])
         else:
-            response.set_exception(error)
+            response.set_result(frames[0])
 
     pipeline.submit(number, [b"request %d" % number], timeout, settle)
     return response
@@ -187,8 +188,8 @@ async def test_a_peer_that_reads_nothing_does_not_hold_up_the_end() -> None:
         host, port = server.sockets[0].getsockname()
         _, writer = await asyncio.open_connection(host, port)
         pipeline = Pipeline(writer)
-        response: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        pipeline.submit(0, [bytes(32_000_000)], 60, lambda _, error: response.set_result(error))
+        response: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        pipeline.submit(0, [bytes(32_000_000)], 60, lambda _, errors: response.set_result(errors[0]))
         await turns()
         async with asyncio.timeout(5):
             await pipeline.aclose()
@@ -211,3 +212,65 @@ async def test_a_peer_that_does_not_answer_the_end_of_tls_is_not_waited_for() ->
     pipeline = pipeline_on(transport)
     async with asyncio.timeout(5):
         await pipeline.aclose()
+
+
+async def test_a_series_may_go_over_the_largest_id() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    came: list[tuple[list[bytes], Sequence[Exception]]] = []
+    pipeline.submit(LARGEST_ID - 1, [b"a", b"b", b"c"], 60, lambda *what: came.append(what))
+    await turns()
+    frames = [frame(LARGEST_ID - 1), frame(LARGEST_ID), frame(0)]
+    transport.protocol.data_received(b"".join(frames))
+    assert came == [([each[4:] for each in frames], ())]
+    assert pipeline.open
+    await pipeline.aclose()
+
+
+@pytest.mark.parametrize("end", ["cancelled", "too late"])
+async def test_responses_that_nobody_waits_for_are_not_kept(end: str) -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    came: list[Sequence[Exception]] = []
+    timeout = 60 if end == "cancelled" else 0.01
+    exchange = pipeline.submit(0, [b""] * 3, timeout, lambda _, errors: came.append(errors))
+    other = ask(pipeline, 3)
+    await turns()
+    transport.protocol.data_received(frame(0, bytes(1_000)))
+    if end == "cancelled":
+        exchange.cancel()
+    else:
+        async with asyncio.timeout(5):
+            while not came:  # noqa: ASYNC110  # its time is over in a moment
+                await asyncio.sleep(0.01)
+    transport.protocol.data_received(frame(1, bytes(1_000)))
+    assert exchange.frames == []
+    transport.protocol.data_received(frame(2) + frame(3, b"other"))
+    assert (await other)[4:] == b"other"
+    assert [[type(error) for error in errors] for errors in came] == (
+        [] if end == "cancelled" else [[TimeoutError] * 2]
+    )
+    await pipeline.aclose()
+
+
+async def test_responses_are_handed_over_early_where_somebody_asks() -> None:
+    transport = Transport()
+    pipeline = pipeline_on(transport)
+    came: list[tuple[list[bytes], Sequence[Exception]]] = []
+    exchange = pipeline.submit(0, [b""] * 4, 60, lambda *what: came.append(what))
+    await turns()
+    exchange.flush()
+    assert came == [], "there is nothing yet"
+    transport.protocol.data_received(frame(0) + frame(1))
+    exchange.flush()
+    exchange.flush()
+    transport.protocol.data_received(frame(2))
+    transport.close()
+    await turns()
+    (early, no_errors), (late, errors) = came
+    assert early == [frame(0)[4:], frame(1)[4:]]
+    assert no_errors == ()
+    assert late == [frame(2)[4:]]
+    assert [type(error) for error in errors] == [ConnectionResetError]
+    exchange.flush()
+    assert len(came) == 2

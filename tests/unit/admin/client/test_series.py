@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import defaultdict
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, OutcomeUnknownError, RemoteProtocolError
+from airflow_kafka_groups.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.exceptions import (
+    DeadlineExceededError,
+    KafkaGroupsError,
+    OutcomeUnknownError,
+    RemoteProtocolError,
+)
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
 from tests.fakes.cluster import MODERN, OLD, Control, Cut, FakeCluster, Noise
-from tests.unit.admin.client.faults import client
+from tests.unit.admin.client.faults import client, until
 
 pytestmark = pytest.mark.safety
 
@@ -63,6 +71,61 @@ async def test_an_answer_that_cannot_be_read_is_that_of_one_group() -> None:
     done, errors = await commit(Noise(b"\xff"))
     assert done == 9
     assert [type(error) for error in errors] == [OutcomeUnknownError]
+
+
+async def test_a_bug_in_a_handler_is_raised_also_where_the_call_ends_at_its_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: object) -> Any:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(AlterGroupOffsetsHandler, "parse_series", fail)
+    with pytest.raises(ZeroDivisionError):
+        await commit(stand_still, api_timeout=0.3)
+
+
+async def test_answers_that_come_when_the_call_has_ended_are_those_of_their_own_groups() -> None:
+    """The reader of a stream is slow: the rest of a series comes before it takes the results."""
+    async with FakeCluster({1: OLD}, groups=set(GROUPS)) as fake, client(fake, api_timeout=0.3) as admin:
+        fake.control(OFFSET_FETCH, third(stand_still))
+        results = []
+        async for result in admin.stream_consumer_group_offsets(GROUPS):
+            results.append(result)
+            await asyncio.sleep(0.1)
+        assert sorted(result.group_id for result in results) == GROUPS
+        late = [result.error for result in results if result.error is not None]
+        assert late
+        assert {type(error) for error in late} == {DeadlineExceededError}
+
+
+async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
+    troubles: list[Any] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
+    async with FakeCluster({1: MODERN}) as fake, client(fake, commit_connections=2) as admin:
+        fake.control(OFFSET_COMMIT, third(stand_still))
+        call = asyncio.create_task(admin.alter_consumer_group_offsets(dict.fromkeys(GROUPS, COMMIT)))
+        await until(lambda: len(fake.requests(OFFSET_COMMIT)) > 5)
+        call.cancel()
+        await asyncio.wait([call])
+        assert call.cancelled()
+        again = await admin.alter_consumer_group_offsets(dict.fromkeys(GROUPS, COMMIT))
+        again.raise_for_errors()
+    gc.collect()
+    assert troubles == []
+
+
+async def test_a_commit_that_was_given_up_is_remembered_when_another_one_of_its_group_was_answered() -> None:
+    given_up: GroupResult[None] = GroupResult("b", error=OutcomeUnknownError("no answer"))
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        calls = admin._calls
+        first = calls.take_turns(["a", "b"], 2, {})
+        second = calls.take_turns(["b"], 1, {})
+        assert first["b"] == second["b"] == 1
+        calls.settle([GroupResult("b")], first)
+        calls.settle([given_up], second)
+        assert calls.take_turns(["b"], 1, {})["b"] == 1
+        calls.settle([GroupResult("b")], second)
+        assert calls.take_turns(["b"], 1, {})["b"] == 0
 
 
 async def test_reads_that_were_lost_are_sent_again_and_no_others() -> None:
