@@ -53,9 +53,9 @@ class BrokerConnection(Protocol):
     ) -> SentRequests:
         """Send requests, and call ``on_answers`` with their decoded answers, or with the errors that ``send`` raises.
 
-        It is called in a later turn of the event loop, once when all have come or failed, and for each ``flush`` before
-        with what came since; never for requests that were cancelled. A connection that is lost already raises
-        ``ConnectionFailedError``, and sends none.
+        It is called in a later turn of the event loop, when all have come or failed, and before with what came since
+        for each ``flush`` and each answer that asks for silence; never for requests that were cancelled. A connection
+        that is lost already raises ``ConnectionFailedError``, and sends none.
 
         :param timeout: seconds until the answers have to be there.
         """

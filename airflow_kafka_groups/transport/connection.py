@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -113,16 +113,16 @@ class PipelinedConnection:
 
     def submit(
         self, api: Api, version: int, requests: Sequence[Message], timeout: float, on_answers: OnAnswers
-    ) -> Exchange:
+    ) -> _Answers:
         """Send requests, and call ``on_answers`` with what comes of them (see ``BrokerConnection``)."""
-        settle = partial(self._settle, api, version, timeout, on_answers)
+        answers = _Answers(api, version, on_answers, partial(self._failure, api, timeout))
         first = self._next_id
         try:
-            exchange = self._pipeline.submit(first, self._encode(api, version, requests), timeout, settle)
+            answers.exchange = self._pipeline.submit(first, self._encode(api, version, requests), timeout, answers)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
         self._next_id = (first + len(requests)) & LARGEST_ID
-        return exchange
+        return answers
 
     def _encode(self, api: Api, version: int, requests: Sequence[Message]) -> list[bytes]:
         """Return complete requests, with headers whose correlation ids are the next ones."""
@@ -133,33 +133,11 @@ class PipelinedConnection:
             for place, request in enumerate(requests)
         ]
 
-    def _settle(
-        self,
-        api: Api,
-        version: int,
-        timeout: float,
-        on_answers: OnAnswers,
-        frames: list[bytes],
-        lost: Sequence[Exception],
-    ) -> None:
-        answers: list[Message] = []
-        errors: dict[int, KafkaGroupsError] = {}
-        for place, frame in enumerate(frames):
-            try:
-                answers.append(decode_response(api, version, frame))
-            except RemoteProtocolError as malformed:
-                answers.append(None)
-                errors[place] = malformed
-        if lost:
-            failures = {error: self._failure(api, timeout, error) for error in dict.fromkeys(lost)}
-            errors |= {place: failures[error] for place, error in enumerate(lost, len(answers))}
-            answers += [None] * len(lost)
-        on_answers(answers, errors)
-
     def _failure(self, api: Api, timeout: float, error: Exception) -> KafkaGroupsError:
-        failure: KafkaGroupsError
         if isinstance(error, TimeoutError):
-            failure = RequestTimeoutError(f"{self._address}: no answer to {api.name} within {timeout:g} s")
+            failure: KafkaGroupsError = RequestTimeoutError(
+                f"{self._address}: no answer to {api.name} within {timeout:g} s"
+            )
         elif isinstance(error, RemoteProtocolError):
             failure = RemoteProtocolError(f"{self._address}: answers out of order: {error}")
         else:
@@ -175,6 +153,50 @@ class PipelinedConnection:
     async def aclose(self) -> None:
         """Close the socket and wait until it is gone."""
         await self._pipeline.aclose()
+
+
+class _Answers:
+    """The answers to requests that were sent together, decoded as they come (see ``SentRequests``)."""
+
+    __slots__ = ("_answers", "_api", "_errors", "_failure", "_on_answers", "_version", "exchange")
+
+    def __init__(self, api: Api, version: int, on_answers: OnAnswers, failure: Callable[..., KafkaGroupsError]) -> None:
+        self._api, self._version = api, version
+        self._on_answers, self._failure = on_answers, failure
+        self._answers: list[Message] = []
+        self._errors: dict[int, KafkaGroupsError] = {}
+        self.exchange: Exchange
+
+    def cancel(self) -> None:
+        """Stop waiting for the answers."""
+        self.exchange.cancel()
+        self._answers.clear()
+
+    def flush(self) -> None:
+        """Hand over the answers that have come so far."""
+        answers, errors = self._answers, self._errors
+        if answers:
+            self._answers, self._errors = [], {}
+            self._on_answers(answers, errors)
+
+    def take(self, frame: bytes) -> None:
+        """Decode the next answer. The wish of a broker for silence does not wait for the other answers."""
+        try:
+            answer = decode_response(self._api, self._version, frame)
+        except RemoteProtocolError as malformed:
+            answer = None
+            self._errors[len(self._answers)] = malformed
+        self._answers.append(answer)
+        if getattr(answer, "throttle_time", None):
+            self.flush()
+
+    def end(self, errors: Sequence[Exception]) -> None:
+        """Hand over the last answers, and an error for each that will not come."""
+        failures = {error: self._failure(error) for error in dict.fromkeys(errors)}
+        for error in errors:
+            self._errors[len(self._answers)] = failures[error]
+            self._answers.append(None)
+        self.flush()
 
 
 async def open_connection(

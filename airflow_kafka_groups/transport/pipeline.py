@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 
@@ -23,8 +24,15 @@ _DRAIN_SECONDS = 0.02
 LARGEST_ID = 0x7FFF_FFFF
 """The largest correlation id, an int32; 0 follows."""
 
-OnFrames = Callable[[list[bytes], Sequence[Exception]], None]
-"""Called with the frames of the next responses, without their lengths, and an error for each that will not come."""
+
+class Receiver(Protocol):
+    """What gets the responses to requests that were sent together."""
+
+    def take(self, frame: bytes) -> None:
+        """Take the next response, without its length."""
+
+    def end(self, errors: Sequence[Exception]) -> None:
+        """Take the end: an error for each response that will not come."""
 
 
 class Exchange:
@@ -34,33 +42,23 @@ class Exchange:
     :param missing: how many responses have not come.
     """
 
-    __slots__ = ("deadline", "frames", "missing", "next_id", "on_frames")
+    __slots__ = ("deadline", "missing", "next_id", "receiver")
 
-    def __init__(self, next_id: int, missing: int, on_frames: OnFrames, deadline: float) -> None:
+    def __init__(self, next_id: int, missing: int, receiver: Receiver, deadline: float) -> None:
         self.next_id = next_id
         self.missing = missing
-        self.on_frames: OnFrames | None = on_frames
+        self.receiver: Receiver | None = receiver
         self.deadline = deadline
-        self.frames: list[bytes] = []
-        """The responses that came and were not handed over."""
 
     def cancel(self) -> None:
         """Stop waiting for the responses: they are passed over when they come."""
-        self.on_frames = None
-        self.frames = []
+        self.receiver = None
 
-    def flush(self) -> None:
-        """Hand over the responses that have come so far, and go on waiting for the others."""
-        frames, self.frames = self.frames, []
-        if frames and self.on_frames is not None:
-            self.on_frames(frames, ())
-
-    def settle(self, errors: Sequence[Exception]) -> None:
-        """Hand over what came of the requests, unless they were cancelled, or that was done before."""
-        on_frames, frames = self.on_frames, self.frames
-        self.cancel()
-        if on_frames is not None:
-            on_frames(frames, errors)
+    def end(self, errors: Sequence[Exception]) -> None:
+        """Tell the receiver that nothing more comes, unless it was cancelled, or that was done before."""
+        receiver, self.receiver = self.receiver, None
+        if receiver is not None:
+            receiver.end(errors)
 
 
 class Pipeline(asyncio.Protocol):
@@ -87,10 +85,10 @@ class Pipeline(asyncio.Protocol):
         """Whether a request may still be sent."""
         return not self._transport.is_closing()
 
-    def submit(self, first_id: int, requests: Sequence[bytes], timeout: float, on_frames: OnFrames) -> Exchange:
-        """Send requests, and call ``on_frames``, in a later turn, when each of them has a response or an error.
+    def submit(self, first_id: int, requests: Sequence[bytes], timeout: float, receiver: Receiver) -> Exchange:
+        """Send requests; in later turns, ``receiver`` gets each response, and then the end.
 
-        The error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
+        An error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
         ``RemoteProtocolError`` for a response that is not the next one. Raises ``ConnectionError`` when the connection
         is closed already.
         """
@@ -101,7 +99,7 @@ class Pipeline(asyncio.Protocol):
         for request in requests:
             self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
         deadline = self._loop.time() + timeout
-        exchange = Exchange(first_id, len(requests), on_frames, deadline)
+        exchange = Exchange(first_id, len(requests), receiver, deadline)
         self._in_flight.append(exchange)
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
@@ -109,7 +107,7 @@ class Pipeline(asyncio.Protocol):
 
     async def drain(self) -> None:
         """Wait until nothing is in flight; each request has its deadline."""
-        while any([exchange.on_frames for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
+        while any([exchange.receiver for exchange in self._in_flight]):  # noqa: ASYNC110  # rare: no event at each frame
             await asyncio.sleep(_DRAIN_SECONDS)
 
     async def aclose(self) -> None:
@@ -157,7 +155,7 @@ class Pipeline(asyncio.Protocol):
             lost = ConnectionResetError("the connection was closed")
             lost.__cause__ = error
             exchange = self._in_flight.popleft()
-            exchange.settle([lost] * exchange.missing)
+            exchange.end([lost] * exchange.missing)
         if not self._closed.done():
             self._closed.set_result(None)
 
@@ -174,11 +172,11 @@ class Pipeline(asyncio.Protocol):
             return self._break(RemoteProtocolError("a response to another request"))
         exchange.next_id = (exchange.next_id + 1) & LARGEST_ID
         exchange.missing -= 1
-        if exchange.on_frames is not None:
-            exchange.frames.append(frame)
+        if exchange.receiver is not None:
+            exchange.receiver.take(frame)
         if not exchange.missing:
             self._in_flight.popleft()
-            exchange.settle(())
+            exchange.end(())
         return True
 
     def _break(self, error: RemoteProtocolError) -> bool:
@@ -186,7 +184,7 @@ class Pipeline(asyncio.Protocol):
         if self._in_flight:
             exchange = self._in_flight.popleft()
             closed = ConnectionResetError("the connection was closed")
-            exchange.settle([error, *[closed] * (exchange.missing - 1)])
+            exchange.end([error, *[closed] * (exchange.missing - 1)])
         self._transport.abort()
         return False
 
@@ -200,10 +198,10 @@ class Pipeline(asyncio.Protocol):
         now = self._loop.time()
         left = []
         for exchange in list(self._in_flight):
-            if exchange.on_frames is None:
+            if exchange.receiver is None:
                 continue
             if exchange.deadline <= now:
-                exchange.settle([TimeoutError()] * exchange.missing)
+                exchange.end([TimeoutError()] * exchange.missing)
             else:
                 left.append(exchange.deadline)
         if left:

@@ -35,11 +35,9 @@ from airflow_kafka_groups.exceptions import (
     DeadlineExceededError,
     KafkaGroupsError,
     LocalProtocolError,
-    MissingAnswerError,
     NoBatchedRequestError,
     NotSentError,
     OutcomeUnknownError,
-    RemoteProtocolError,
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import Broker, BrokerId
@@ -163,7 +161,7 @@ class AdminDriver(Generic[K, V]):
             return
         asked = set(spec.keys)
         result.completed.update(result.packed)
-        self._fail_unclear(spec, result)
+        result.fail_unclear(spec.keys, broker_id, spec.handler.api)
         for key in filter(result.failed.__contains__, spec.keys):
             self._finish(key, None, result.failed[key])
         for key, value in result.completed.items():
@@ -220,17 +218,6 @@ class AdminDriver(Generic[K, V]):
     def _elsewhere(self, scope: Scope) -> Scope:
         """Return where keys wait whose broker is the wrong one: for a lookup, where there is one."""
         return LOOKUPS if self._lookup else scope
-
-    def _fail_unclear(self, spec: RequestSpec[K], result: HandlerResult[K, Any]) -> None:
-        """Fail the keys that the answer lacks, and those that it completes and wants to be asked again."""
-        again = {*result.unmapped, *result.retry}.union(*result.split)
-        answered = again.union(result.completed, result.failed)
-        broker, answer = f"broker {spec.scope.broker_id}", f"its answer to {spec.handler.api.name}"
-        for key in spec.keys:
-            if key not in answered:
-                result.failed[key] = MissingAnswerError(f"{broker} left {key!r} out of {answer}")
-            elif key in again and key in result.completed:
-                result.failed[key] = RemoteProtocolError(f"{broker} said two things of {key!r} in {answer}")
 
     def _complete(self, spec: RequestSpec[K], key: K, value: Any) -> None:
         if spec.scope.stage is Stage.FULFILLMENT:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, RemoteProtocolError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, RemoteProtocolError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -78,6 +78,17 @@ class HandlerResult(Generic[K, V]):
         """Fail the keys that belong to another broker, where no other one may be asked."""
         self.failed |= self.unmapped
         self.unmapped = {}
+
+    def fail_unclear(self, keys: Iterable[K], broker_id: BrokerId, api: Api) -> None:
+        """Fail the keys that the answer lacks, and those that it completes and wants to be asked again."""
+        again = {*self.unmapped, *self.retry}.union(*self.split)
+        answered = again.union(self.completed, self.failed)
+        broker, answer = f"broker {broker_id}", f"its answer to {api.name}"
+        for key in keys:
+            if key not in answered:
+                self.failed[key] = MissingAnswerError(f"{broker} left {key!r} out of {answer}")
+            elif key in again and key in self.completed:
+                self.failed[key] = RemoteProtocolError(f"{broker} said two things of {key!r} in {answer}")
 
     def fail_repeated(self, keys: Iterable[K], broker_id: BrokerId, api: Api) -> None:
         """Fail the keys that come more than once, so that nobody takes one of the answers for the answer."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import sys
+from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +20,7 @@ from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtoco
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
+from airflow_kafka_groups.transport.base import SentRequests
 from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection, open_connection
 from airflow_kafka_groups.transport.pipeline import LARGEST_ID
 from airflow_kafka_groups.transport.security import SecurityConfig
@@ -107,36 +110,73 @@ async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pyte
     assert 8 < usable_until - asyncio.get_running_loop().time() <= 8.5
 
 
-def submit(connection: PipelinedConnection, groups: str) -> list[tuple[list[Any], dict[int, Any]]]:
-    """Send a series, and return the list that gets what comes of it."""
-    came: list[tuple[list[Any], dict[int, Any]]] = []
-    requests = [heartbeat.build(group, 1, "m", None, 0) for group in groups]
-    connection.submit(HEARTBEAT, 0, requests, 60, lambda *what: came.append(what))
-    return came
+Came = list[tuple[list[Any], dict[int, Any]]]
+
+
+def submit(connection: PipelinedConnection, groups: str, version: int = 0) -> tuple[SentRequests, Came]:
+    """Send a series; return it, and the list that gets what comes of it."""
+    came: Came = []
+    requests = [heartbeat.build(group, 1, "m", None, version) for group in groups]
+    return connection.submit(HEARTBEAT, version, requests, 60, lambda *what: came.append(what)), came
+
+
+@contextlib.asynccontextmanager
+async def connected() -> AsyncIterator[tuple[PipelinedConnection, Transport]]:
+    transport = Transport()
+    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
+    yield connection, transport
+    await connection.aclose()
 
 
 async def test_a_series_may_go_over_the_largest_correlation_id() -> None:
-    transport = Transport()
-    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
-    connection._next_id = LARGEST_ID - 1
-    first, second = submit(connection, "abc"), submit(connection, "d")
-    await turns()
-    ids = [transport.written[0].index(number.to_bytes(4, "big")) for number in (LARGEST_ID - 1, LARGEST_ID)]
-    assert ids == sorted(ids)
-    transport.protocol.data_received(b"".join(frame(number, b"\0\0") for number in (LARGEST_ID - 1, LARGEST_ID, 0, 1)))
-    assert [len(answers) for (answers, errors) in (*first, *second) if not errors] == [3, 1]
-    await connection.aclose()
+    async with connected() as (connection, transport):
+        connection._next_id = LARGEST_ID - 1
+        (_, first), (_, second) = submit(connection, "abc"), submit(connection, "d")
+        await turns()
+        asked = [transport.written[0].find(number.to_bytes(4, "big")) for number in (LARGEST_ID - 1, LARGEST_ID)]
+        assert 0 < asked[0] < asked[1]
+        ids = LARGEST_ID - 1, LARGEST_ID, 0, 1
+        transport.protocol.data_received(b"".join(frame(number, b"\0\0") for number in ids))
+        assert [len(answers) for (answers, errors) in (*first, *second) if not errors] == [3, 1]
 
 
 async def test_of_a_series_only_the_request_whose_response_is_wrong_is_to_blame() -> None:
     """What follows is lost with the connection, and may be sent again where that is safe."""
-    transport = Transport()
-    connection = PipelinedConnection(pipeline_on(transport), cast("ApiVersions", None), "test", "broker:9092")
-    came = submit(connection, "abcd")
-    await turns()
-    transport.protocol.data_received(frame(0, b"\0\0") + frame(7, b"\0\0"))
-    ((answers, errors),) = came
-    assert [answer is None for answer in answers] == [False, True, True, True]
-    kinds = {place: type(error) for place, error in errors.items()}
-    assert kinds == {1: RemoteProtocolError, 2: ConnectionFailedError, 3: ConnectionFailedError}
-    await connection.aclose()
+    async with connected() as (connection, transport):
+        _, came = submit(connection, "abcd")
+        await turns()
+        transport.protocol.data_received(frame(0, b"\0\0") + frame(7, b"\0\0"))
+        ((answers, errors),) = came
+        assert [answer is None for answer in answers] == [False, True, True, True]
+        kinds = {place: type(error) for place, error in errors.items()}
+        assert kinds == {1: RemoteProtocolError, 2: ConnectionFailedError, 3: ConnectionFailedError}
+
+
+async def test_answers_are_handed_over_early_where_somebody_asks() -> None:
+    async with connected() as (connection, transport):
+        series, came = submit(connection, "abcd")
+        await turns()
+        series.flush()
+        assert came == [], "there is nothing yet"
+        transport.protocol.data_received(frame(0, b"\0\0") + frame(1, b"noise"))
+        series.flush()
+        series.flush()
+        transport.protocol.data_received(frame(2, b"\0\0"))
+        transport.close()
+        await turns()
+        shapes = [(len(answers), {at: type(error) for at, error in errors.items()}) for answers, errors in came]
+        assert shapes == [(2, {1: RemoteProtocolError}), (2, {1: ConnectionFailedError})]
+        series.flush()
+        assert len(came) == 2
+
+
+async def test_the_wish_for_silence_does_not_wait_for_the_rest_of_a_series() -> None:
+    async with connected() as (connection, transport):
+        _, came = submit(connection, "abcd", version=1)
+        await turns()
+        silence, none = (milliseconds.to_bytes(4, "big") + b"\0\0" for milliseconds in (2_000, 0))
+        transport.protocol.data_received(frame(0, none) + frame(1, silence) + frame(2, none))
+        ((early, _),) = came
+        assert [answer.throttle_time.total_seconds() for answer in early] == [0, 2]
+        transport.protocol.data_received(frame(3, silence))
+        assert [len(answers) for answers, _ in came] == [2, 2], "and all that came is handed over once"

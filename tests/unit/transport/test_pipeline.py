@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import pytest
@@ -54,6 +54,23 @@ def frame(number: int, body: bytes = b"") -> bytes:
     return (4 + len(body)).to_bytes(4, "big") + number.to_bytes(4, "big") + body
 
 
+class Frames:
+    """What comes of requests, which a function gets at their end."""
+
+    def __init__(self, on_end: Callable[[list[bytes], Sequence[Exception]], object] = lambda *_: None) -> None:
+        self.frames: list[bytes] = []
+        self.errors: Sequence[Exception] | None = None
+        self._on_end = on_end
+
+    def take(self, frame: bytes) -> None:
+        self.frames.append(frame)
+
+    def end(self, errors: Sequence[Exception]) -> None:
+        assert self.errors is None, "there is one end"
+        self.errors = errors
+        self._on_end(self.frames, errors)
+
+
 def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Future[bytes]:
     response: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -65,7 +82,7 @@ def ask(pipeline: Pipeline, number: int, timeout: float = 60) -> asyncio.Future[
         else:
             response.set_result(frames[0])
 
-    pipeline.submit(number, [b"request %d" % number], timeout, settle)
+    pipeline.submit(number, [b"request %d" % number], timeout, Frames(settle))
     return response
 
 
@@ -189,7 +206,7 @@ async def test_a_peer_that_reads_nothing_does_not_hold_up_the_end() -> None:
         _, writer = await asyncio.open_connection(host, port)
         pipeline = Pipeline(writer)
         response: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        pipeline.submit(0, [bytes(32_000_000)], 60, lambda _, errors: response.set_result(errors[0]))
+        pipeline.submit(0, [bytes(32_000_000)], 60, Frames(lambda _, errors: response.set_result(errors[0])))
         await turns()
         async with asyncio.timeout(5):
             await pipeline.aclose()
@@ -217,60 +234,35 @@ async def test_a_peer_that_does_not_answer_the_end_of_tls_is_not_waited_for() ->
 async def test_a_series_may_go_over_the_largest_id() -> None:
     transport = Transport()
     pipeline = pipeline_on(transport)
-    came: list[tuple[list[bytes], Sequence[Exception]]] = []
-    pipeline.submit(LARGEST_ID - 1, [b"a", b"b", b"c"], 60, lambda *what: came.append(what))
+    came = Frames()
+    pipeline.submit(LARGEST_ID - 1, [b"a", b"b", b"c"], 60, came)
     await turns()
     frames = [frame(LARGEST_ID - 1), frame(LARGEST_ID), frame(0)]
     transport.protocol.data_received(b"".join(frames))
-    assert came == [([each[4:] for each in frames], ())]
+    assert came.frames == [each[4:] for each in frames]
+    assert came.errors == ()
     assert pipeline.open
     await pipeline.aclose()
 
 
 @pytest.mark.parametrize("end", ["cancelled", "too late"])
-async def test_responses_that_nobody_waits_for_are_not_kept(end: str) -> None:
+async def test_responses_that_nobody_waits_for_are_passed_over(end: str) -> None:
     transport = Transport()
     pipeline = pipeline_on(transport)
-    came: list[Sequence[Exception]] = []
-    timeout = 60 if end == "cancelled" else 0.01
-    exchange = pipeline.submit(0, [b""] * 3, timeout, lambda _, errors: came.append(errors))
+    came = Frames()
+    exchange = pipeline.submit(0, [b""] * 3, 60 if end == "cancelled" else 0.01, came)
     other = ask(pipeline, 3)
     await turns()
-    transport.protocol.data_received(frame(0, bytes(1_000)))
+    transport.protocol.data_received(frame(0))
     if end == "cancelled":
         exchange.cancel()
     else:
         async with asyncio.timeout(5):
-            while not came:  # noqa: ASYNC110  # its time is over in a moment
+            while came.errors is None:  # noqa: ASYNC110  # its time is over in a moment
                 await asyncio.sleep(0.01)
-    transport.protocol.data_received(frame(1, bytes(1_000)))
-    assert exchange.frames == []
-    transport.protocol.data_received(frame(2) + frame(3, b"other"))
+    transport.protocol.data_received(frame(1) + frame(2) + frame(3, b"other"))
     assert (await other)[4:] == b"other"
-    assert [[type(error) for error in errors] for errors in came] == (
-        [] if end == "cancelled" else [[TimeoutError] * 2]
-    )
+    assert came.frames == [frame(0)[4:]]
+    errors = None if came.errors is None else [type(error) for error in came.errors]
+    assert errors == (None if end == "cancelled" else [TimeoutError] * 2)
     await pipeline.aclose()
-
-
-async def test_responses_are_handed_over_early_where_somebody_asks() -> None:
-    transport = Transport()
-    pipeline = pipeline_on(transport)
-    came: list[tuple[list[bytes], Sequence[Exception]]] = []
-    exchange = pipeline.submit(0, [b""] * 4, 60, lambda *what: came.append(what))
-    await turns()
-    exchange.flush()
-    assert came == [], "there is nothing yet"
-    transport.protocol.data_received(frame(0) + frame(1))
-    exchange.flush()
-    exchange.flush()
-    transport.protocol.data_received(frame(2))
-    transport.close()
-    await turns()
-    (early, no_errors), (late, errors) = came
-    assert early == [frame(0)[4:], frame(1)[4:]]
-    assert no_errors == ()
-    assert late == [frame(2)[4:]]
-    assert [type(error) for error in errors] == [ConnectionResetError]
-    exchange.flush()
-    assert len(came) == 2

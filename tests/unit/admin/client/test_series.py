@@ -80,8 +80,10 @@ async def test_a_bug_in_a_handler_is_raised_also_where_the_call_ends_at_its_dead
         raise ZeroDivisionError
 
     monkeypatch.setattr(AlterGroupOffsetsHandler, "parse_series", fail)
-    with pytest.raises(ZeroDivisionError):
-        await commit(stand_still, api_timeout=0.3)
+    async with FakeCluster({1: MODERN}) as fake, client(fake, api_timeout=0.3) as admin:
+        fake.control(OFFSET_COMMIT, third(stand_still))
+        with pytest.raises(ZeroDivisionError):
+            await admin.alter_consumer_group_offsets(dict.fromkeys(GROUPS[:3], COMMIT))
 
 
 async def test_answers_that_come_when_the_call_has_ended_are_those_of_their_own_groups() -> None:
