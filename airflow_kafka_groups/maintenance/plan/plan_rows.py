@@ -158,9 +158,8 @@ class PlannedGroups(PlanRows[PlannedGroup]):
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
             columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
-            for name in ("group_type", "protocol_type", "state"):  # few texts, of which each group would have its own
-                columns[name] = list(map(sys.intern, columns[name]))
-            yield from map(PlannedFacts, *columns.values())
+            few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type", "state")}
+            yield from map(PlannedFacts, *(columns | few).values())  # else each group has its own of these texts
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
         names = [name for name in PlannedGroup.__slots__ if name not in ("forecast", "idle_since")]
