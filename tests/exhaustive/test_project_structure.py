@@ -29,7 +29,7 @@ ELSEWHERE = {
     "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
     "admin/engine/": "unit/admin/engine/test_driver.py",
     "admin/engine/runner.py": "unit/admin/client/test_faults.py",
-    "admin/handlers/": "unit/admin/handlers/test_fate_tables.py",
+    "admin/handlers/": "exhaustive/admin/handlers/test_fate_tables.py",
     "admin/handlers/find_leaders.py": "integration/test_admin_client.py",
     "cluster/metadata.py": "unit/cluster/test_bootstrap.py",
     "cluster/servers.py": "unit/cluster/test_config.py",
@@ -72,7 +72,7 @@ ELSEWHERE = {
     "operators/support/": "unit/operators/test_deletion.py",
     "plugins/": "component/plugins/test_report_tab.py",
     "protocol/": "unit/protocol/test_messages.py",
-    "protocol/hot_codecs/": "unit/protocol/hot_codecs/test_hot_codecs.py",
+    "protocol/hot_codecs/": "exhaustive/protocol/hot_codecs/test_hot_codecs.py",
     "protocol/membership_apis/": "unit/protocol/test_membership_apis.py",
     "protocol/releases.py": "unit/hooks/test_kafka_groups.py",
     "sensors/groups.py": "unit/sensors/test_deferral.py",
@@ -115,7 +115,7 @@ def mirror(module: str) -> Path:
     folder, _, name = module.rpartition("/")
     if folder.startswith("spark"):
         return ROOT / "tests/spark" / f"test_{name}"
-    places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "component")]
+    places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "exhaustive", "component")]
     return next((place for place in places if place.exists()), places[0])
 
 
@@ -179,7 +179,8 @@ def test_no_module_is_long() -> None:
 
 def test_quick_tests_start_no_program() -> None:
     starts = re.compile(r"\bsubprocess\.\w+\(|\bcreate_subprocess_\w+\(|\bos\.(fork|spawn\w+|posix_spawn)\(")
-    found = [file for file in (ROOT / "tests/unit").rglob("*.py") if starts.search(file.read_text())]
+    quick = [file for folder in ("unit", "exhaustive") for file in (ROOT / "tests" / folder).rglob("*.py")]
+    found = [file for file in quick if starts.search(file.read_text())]
     assert found == [], "move them to tests/component"
 
 
