@@ -83,7 +83,7 @@ build/python-%/.installed: $(STAMP) pyproject.toml constraints.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
-	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators sensors triggers) tests/component/plugins
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators sensors triggers) tests/exhaustive/operators tests/component/plugins
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/dags/test_dag_files.py
 
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)

@@ -56,7 +56,10 @@ start clusters of their own are where they make both equally long.
 
 A test of ``spark-alone`` needs no shared cluster, so that a second session is all that two lanes cost more."""
 
-_OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")), "tests/component/plugins")
+_OLDEST = (
+    *(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")),
+    *("tests/exhaustive/operators", "tests/component/plugins"),
+)
 
 _OF_VERSIONS = (
     *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
