@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -83,7 +83,7 @@ build/python-%/.installed: $(STAMP) pyproject.toml constraints.txt
 	@touch $@
 
 test-oldest: $(OLDEST)/.installed ## Run the Airflow parts' quick tests and parse the DAGs on the oldest Airflow supported
-	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators sensors triggers) tests/component/plugins
+	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider $(addprefix tests/unit/,hooks operators sensors triggers) tests/exhaustive/operators tests/component/plugins
 	@$(OLDEST)/bin/python -m pytest -p no:cacheprovider tests/dags/test_dag_files.py
 
 test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster mode (66 MB of downloads, 3 minutes)
@@ -100,6 +100,9 @@ test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta 
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
+
+exhaustive: $(STAMP) ## Run what is too long for every few minutes: tables over all error codes, random histories, all sources
+	@$(BIN)/python -m pytest tests/exhaustive
 
 component: $(STAMP) ## Run the tests that start a program or a server of their own, but no broker
 	@$(BIN)/python -m pytest tests/component

@@ -27,7 +27,7 @@ SHARES: dict[str, tuple[str, ...]] = {
     "airflow": ("tests/dags",),
     "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
     "browser": ("tests/ui",),
-    "unit": ("tests/unit",),
+    "unit": ("tests/unit", "tests/exhaustive"),
     # Its clusters are its own, so it does not have to wait for the tests of the lane brokers.
     "campaign": ("tests/campaign",),
     # What starts programs or a server of its own, but no broker, no Airflow of several programs, no Spark.
@@ -56,10 +56,14 @@ start clusters of their own are where they make both equally long.
 
 A test of ``spark-alone`` needs no shared cluster, so that a second session is all that two lanes cost more."""
 
-_OLDEST = (*(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")), "tests/component/plugins")
+_OLDEST = (
+    *(f"tests/unit/{part}" for part in ("hooks", "operators", "sensors", "triggers")),
+    *("tests/exhaustive/operators", "tests/component/plugins"),
+)
 
 _OF_VERSIONS = (
     *(f"tests/unit/{part}" for part in ("contracts", "protocol", "test_exceptions.py", "test_models.py")),
+    *(f"tests/exhaustive/{part}" for part in ("contracts", "protocol")),
     *(f"tests/unit/cli/test_{part}.py" for part in ("command_line_page", "main", "output")),
     *("tests/unit/triggers", "tests/unit/operators/test_every_operator.py", "tests/dags/test_dag_files.py"),
     "tests/dags/test_python_versions.py",
@@ -111,7 +115,8 @@ MISSING_VERSIONS = tuple(version for version in pythons.others() if version not 
 """Versions of Python that are promised and not tried here: the summary names them."""
 
 ON_REQUEST = tuple(
-    _python_lane(version, "tests/unit", f"--ignore={_NEEDS_PYSPARK}", suffix="-all") for version in _VERSIONS
+    _python_lane(version, "tests/unit", "tests/exhaustive", f"--ignore={_NEEDS_PYSPARK}", suffix="-all")
+    for version in _VERSIONS
 )
 """Lanes that run only if they are named: all unit tests on another version of Python."""
 

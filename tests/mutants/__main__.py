@@ -15,10 +15,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.exhaustive.test_project_structure import ELSEWHERE
 from tests.mutants.mutate import PACKAGE, Mutant, sample_of
-from tests.unit.test_project_structure import ELSEWHERE
 
 LAYERS = ("maintenance", "admin", "operators", "hooks")
+FOLDERS = (Path("tests/unit"), Path("tests/exhaustive"))
 OUT = Path("build/mutants/summary.json")
 _TIMEOUT_S = 900
 _PASSED = 0
@@ -38,14 +39,19 @@ def tests_of(mutant: Mutant) -> list[Path]:
     """Return the test files of a mutant's layer: the one of its module first, then those that name it."""
     module = Path(mutant.path).relative_to(PACKAGE)
     elsewhere = Path("tests", ELSEWHERE.get(module.as_posix(), ""))
-    mirror = Path("tests/unit") / module.parent / f"test_{module.name}"
-    if elsewhere.is_relative_to("tests/unit") and elsewhere.is_file():
+    mirrors = [folder / module.parent / f"test_{module.name}" for folder in FOLDERS]
+    mirror = next((place for place in mirrors if place.is_file()), mirrors[0])
+    if any(elsewhere.is_relative_to(folder) for folder in FOLDERS) and elsewhere.is_file():
         mirror = elsewhere
     name = mutant.path.removesuffix(".py").replace("/", ".")
-    files = sorted(
-        {*(Path("tests/unit") / module.parts[0]).rglob("test_*.py"), *([mirror] if mirror.is_file() else [])}
-    )
+    of_layer = (file for folder in layer_folders(module.parts[0]) for file in folder.rglob("test_*.py"))
+    files = sorted({*of_layer, *([mirror] if mirror.is_file() else [])})
     return sorted(files, key=lambda file: (file != mirror, name not in file.read_text(), file.parent != mirror.parent))
+
+
+def layer_folders(layer: str) -> list[Path]:
+    """Return the folders with the tests of a layer: the quick ones first."""
+    return [folder / layer for folder in FOLDERS if (folder / layer).is_dir()]
 
 
 def survives(mutant: Mutant) -> bool:
@@ -70,7 +76,7 @@ def main() -> int:
     ]
     layers = sorted({Path(mutant.path).relative_to(PACKAGE).parts[0] for mutant in sample})
     for layer in layers:
-        if pytest([Path("tests/unit") / layer], dict(os.environ)) != _PASSED:
+        if pytest(layer_folders(layer), dict(os.environ)) != _PASSED:
             print(f"The tests of {layer} fail without any mutant.", file=sys.stderr)
             return 2
     started = time.monotonic()

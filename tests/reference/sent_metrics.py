@@ -1,6 +1,6 @@
 """All metrics that operators send through Airflow.
 
-``tests/unit/operators/test_telemetry.py`` runs the operators and compares what they send with this list, in both
+``tests/exhaustive/operators/test_telemetry.py`` runs the operators and compares what they send with this list, in both
 directions.
 """
 

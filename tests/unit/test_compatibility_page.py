@@ -13,7 +13,7 @@ from tests.lanes.project import LANES, MISSING_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
-UNIT = ROOT / "tests" / "unit"
+FOLDERS = [ROOT / "tests" / name for name in ("unit", "exhaustive")]
 
 
 def rows(title: str) -> list[list[str]]:
@@ -28,7 +28,8 @@ def test_every_product_is_held_by_a_test() -> None:
     assert len(found) >= 9
     written = {
         name
-        for file in UNIT.rglob("test_*.py")
+        for folder in FOLDERS
+        for file in folder.rglob("test_*.py")
         for name in re.findall(r"^(?:async )?def (test_\w+)", file.read_text(encoding="utf-8"), re.M)
     }
     for product, *_, last in found:

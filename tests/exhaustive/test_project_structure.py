@@ -29,7 +29,7 @@ ELSEWHERE = {
     "admin/client/operations.py": "unit/hooks/test_kafka_groups.py",
     "admin/engine/": "unit/admin/engine/test_driver.py",
     "admin/engine/runner.py": "unit/admin/client/test_faults.py",
-    "admin/handlers/": "unit/admin/handlers/test_fate_tables.py",
+    "admin/handlers/": "exhaustive/admin/handlers/test_fate_tables.py",
     "admin/handlers/find_leaders.py": "integration/test_admin_client.py",
     "cluster/metadata.py": "unit/cluster/test_bootstrap.py",
     "cluster/servers.py": "unit/cluster/test_config.py",
@@ -45,9 +45,9 @@ ELSEWHERE = {
     "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/named.py": "unit/operators/test_drill.py",
     "maintenance/deletion/": "unit/maintenance/deletion/test_service.py",
-    "maintenance/deletion/audit.py": "unit/operators/test_deletion_records.py",
-    "maintenance/file_pruning.py": "unit/operators/test_file_pruning.py",
-    "maintenance/file_sets.py": "unit/operators/test_file_pruning.py",
+    "maintenance/deletion/audit.py": "exhaustive/operators/test_deletion_records.py",
+    "maintenance/file_pruning.py": "exhaustive/operators/test_file_pruning.py",
+    "maintenance/file_sets.py": "exhaustive/operators/test_file_pruning.py",
     "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
     "maintenance/keep_alive/": "unit/maintenance/keep_alive/test_service.py",
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",
@@ -55,24 +55,24 @@ ELSEWHERE = {
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",
     "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_service.py",
     "maintenance/report/": "unit/maintenance/report/test_html.py",
-    "maintenance/report/trend/page.py": "unit/maintenance/report/trend/test_points.py",
+    "maintenance/report/trend/page.py": "exhaustive/maintenance/report/trend/test_points.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/changes.py": "unit/maintenance/restore/test_apply.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",
     "maintenance/restore/recorded.py": "unit/operators/test_restore.py",
-    "maintenance/snapshot/": "unit/maintenance/snapshot/test_collect.py",
+    "maintenance/snapshot/": "exhaustive/maintenance/snapshot/test_collect.py",
     "maintenance/snapshot/backlog.py": "unit/operators/test_spark.py",
     "membership/": "unit/membership/test_session.py",
     "membership/brief.py": "integration/test_keep_alive.py",
     "models/": "unit/test_models.py",
     "operators/dag_form.py": "unit/operators/test_dag_params.py",
-    "operators/lag.py": "unit/operators/test_telemetry.py",
+    "operators/lag.py": "exhaustive/operators/test_telemetry.py",
     "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
-    "operators/retention.py": "unit/operators/test_file_pruning.py",
+    "operators/retention.py": "exhaustive/operators/test_file_pruning.py",
     "operators/support/": "unit/operators/test_deletion.py",
     "plugins/": "component/plugins/test_report_tab.py",
     "protocol/": "unit/protocol/test_messages.py",
-    "protocol/hot_codecs/": "unit/protocol/hot_codecs/test_hot_codecs.py",
+    "protocol/hot_codecs/": "exhaustive/protocol/hot_codecs/test_hot_codecs.py",
     "protocol/membership_apis/": "unit/protocol/test_membership_apis.py",
     "protocol/releases.py": "unit/hooks/test_kafka_groups.py",
     "sensors/groups.py": "unit/sensors/test_deferral.py",
@@ -115,7 +115,7 @@ def mirror(module: str) -> Path:
     folder, _, name = module.rpartition("/")
     if folder.startswith("spark"):
         return ROOT / "tests/spark" / f"test_{name}"
-    places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "component")]
+    places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "exhaustive", "component")]
     return next((place for place in places if place.exists()), places[0])
 
 
@@ -179,7 +179,8 @@ def test_no_module_is_long() -> None:
 
 def test_quick_tests_start_no_program() -> None:
     starts = re.compile(r"\bsubprocess\.\w+\(|\bcreate_subprocess_\w+\(|\bos\.(fork|spawn\w+|posix_spawn)\(")
-    found = [file for file in (ROOT / "tests/unit").rglob("*.py") if starts.search(file.read_text())]
+    quick = [file for folder in ("unit", "exhaustive") for file in (ROOT / "tests" / folder).rglob("*.py")]
+    found = [file for file in quick if starts.search(file.read_text())]
     assert found == [], "move them to tests/component"
 
 

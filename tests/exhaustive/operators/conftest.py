@@ -1,0 +1,3 @@
+from tests.unit.operators.conftest import admin, backed_up, leases, planned
+
+__all__ = ["admin", "backed_up", "leases", "planned"]
