@@ -13,7 +13,7 @@ import pytest
 from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.lab.topics import Repeated
 from tests.ui.airflow_server import USERS
-from tests.ui.pages import STILL
+from tests.ui.pages import STILL, rest
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
 if TYPE_CHECKING:
@@ -81,7 +81,11 @@ def page(login: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page
     """
     if Repeated.test:
         close_pages(login)
-    page = login.pages[0] if login.pages else login.new_page()
+    if login.pages:
+        page = login.pages[0]
+        rest(page)  # until another page is there, that before it is shown: not one of the test before, with its texts
+    else:
+        page = login.new_page()
     failed_before = request.session.testsfailed
     yield page
     if request.session.testsfailed > failed_before:
