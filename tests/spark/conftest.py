@@ -34,7 +34,9 @@ SETTINGS = {
     # again. With this, Spark does so once, when it parses them; `test_verdicts` compares the plans that come out.
     "spark.sql.legacy.ctePrecedencePolicy": "LEGACY",
     # With one compiler a JVM reserves 48 MB for compiled code, throws it out when they are full, and compiles it again.
-    "spark.driver.extraJavaOptions": f"{quick_options()} -Xms1g -XX:ReservedCodeCacheSize=240m",
+    # What is planned a few times is interpreted for less long if the compiler begins after a third of the calls.
+    "spark.driver.extraJavaOptions": f"{quick_options()} -Xms1g -XX:ReservedCodeCacheSize=240m"
+    " -XX:CompileThresholdScaling=0.3",
 }
 
 

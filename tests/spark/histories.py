@@ -73,11 +73,16 @@ def verdicts(
 ) -> DataFrame:
     """Judge a history by a policy, by default an idle time of two hours; ``given`` is as for ``state``."""
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
-    return judge(state(frame(spark, flat(history)), history, policy=rules, **given), rules, retention_minutes)
+    return judge(state(reduced(spark, history), history, policy=rules, **given), rules, retention_minutes)
+
+
+def reduced(spark: SparkSession, history: Sequence[Sequence[SnapshotRow]]) -> DataFrame:
+    """Reduce a history to observations, once: a judgement reads them two to five times, as the job does from files."""
+    return observations(frame(spark, flat(history))).localCheckpoint()
 
 
 def state(
-    rows: DataFrame,
+    observed: DataFrame,
     history: Sequence[Sequence[SnapshotRow]],
     *,
     policy: StalenessPolicy,
@@ -87,19 +92,20 @@ def state(
 ) -> DataFrame:
     """Replay a history; its snapshots are those of the rows, or of the hours named (some may have no rows).
 
-    :param rows: the history as a DataFrame.
+    :param observed: the history's observations.
     :param selected: leave out the observations that decide nothing, as in a long history.
     """
     partly = [snapshot_id(number) for number in incomplete]
     found = {row["run_id"] for row in flat(history)}
     ids = [snapshot_id(number) for number in snapshots or ()] or sorted(found - {*partly})
-    observed = observations(rows)
 
     def read(snapshot_ids: Sequence[str]) -> DataFrame:
         return observed.where(F.col("run_id").isin(*snapshot_ids))
 
+    if not selected:
+        return replay(read, policy, ids, partly)
     extents = {name: extent([row for row in flat(history) if row["run_id"] == name]) for name in (*ids, *partly)}
-    return replay(read, policy, ids, partly, extents if selected else None)
+    return replay(read, policy, ids, partly, extents)
 
 
 def flat(history: Sequence[Sequence[SnapshotRow]]) -> list[SnapshotRow]:

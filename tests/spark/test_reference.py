@@ -13,7 +13,8 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from tests.spark.histories import HOUR, expect, hour, verdicts
+from airflow_kafka_groups.spark.staleness.transforms import judge
+from tests.spark.histories import HOUR, expect, hour, reduced, state, verdicts
 from tests.spark.reference import Observation, judge_slowly, rows_of
 
 pytestmark = pytest.mark.spark
@@ -88,7 +89,8 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
     when: dict[str, Any] = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
-    judged = verdicts(spark, rows, **when, retention_minutes=RETENTION).collect()
+    once = reduced(spark, rows)
+    judged = judge(state(once, rows, **when), policy, RETENTION).collect()
     expect(judged, *expected)
     for name in FORECASTS:
         known = sum(row[name] is not None for row in expected)
@@ -97,7 +99,7 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
     assert set(found) == {"unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale"}, found
 
     # A long history is judged by fewer observations; nothing of the outcome may depend on that.
-    selected = verdicts(spark, rows, **when, retention_minutes=RETENTION, selected=True)
+    selected = judge(state(once, rows, **when, selected=True), policy, RETENTION)
     expect(selected, *expected)
 
     # Neither ends nor retention have a say in what is decided.

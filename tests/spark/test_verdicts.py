@@ -10,9 +10,10 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.transforms import judge
-from tests.spark.histories import HOUR, expect, flat, frame, seen, state, verdicts
+from tests.spark.histories import HOUR, expect, flat, frame, reduced, seen, state, verdicts
 
 pytestmark = pytest.mark.spark
 
@@ -67,7 +68,7 @@ Judge = Callable[[StalenessPolicy], dict[str, Row]]
 def judge_all(spark: SparkSession) -> Iterator[Judge]:
     """Judge every group of this module by a policy. They are replayed once: only the longest gap has a say in that."""
     history = [*KINDS, TIMES]
-    replayed = state(frame(spark, flat(history)), history, policy=StalenessPolicy(min_idle_seconds=1)).persist()
+    replayed = state(reduced(spark, history), history, policy=StalenessPolicy(min_idle_seconds=1)).persist()
     yield lambda policy: {row["group_id"]: row for row in judge(replayed, policy).collect()}
     replayed.unpersist()
 
@@ -117,7 +118,7 @@ def test_a_group_that_moved_long_ago_and_lost_its_members_just_now_is_settling(j
 def test_a_query_is_planned_in_the_session_of_the_tests_as_in_any_other(spark: SparkSession) -> None:
     """The session places named subqueries earlier. What Spark makes of a complete judgement is the same plan."""
     history = [seen(number) for number in (0, 0.5, 1)]
-    rows, policy = frame(spark, flat(history)), StalenessPolicy(min_idle_seconds=HOUR)
+    rows, policy = observations(frame(spark, flat(history))), StalenessPolicy(min_idle_seconds=HOUR)
 
     def plan() -> Any:
         replayed = state(rows, history, policy=policy, incomplete=[0.5], selected=True)

@@ -83,6 +83,8 @@ def run(*arguments: str) -> None:
     from airflow.__main__ import main as airflow
 
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # The scheduler takes a process of any other name for a worker of its own, and does not obey SIGTERM.
+    multiprocessing.current_process().name = "MainProcess"
     sys.argv = ["airflow", *arguments]
     airflow()  # type: ignore[no-untyped-call]  # Airflow's own
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.lab.chromium import MISSING, find_chromium, headless_browser
+from tests.lab.topics import Repeated
 from tests.ui.airflow_server import USERS
-from tests.ui.pages import STILL
+from tests.ui.pages import STILL, rest
 from tests.ui.scene import FOLDER, Scene, ui_scene
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page, StorageState
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 TIMEOUT_MS = 60_000
 
@@ -52,27 +53,10 @@ def browser(chromium: str, scene: Scene) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="module")
-def login(browser: Browser, scene: Scene) -> StorageState:
-    """Log in as admin by Airflow's own page; give the cookies."""
-    context = browser.new_context(base_url=scene.airflow.url)
-    context.set_default_timeout(TIMEOUT_MS)
-    page = context.new_page()
-    page.goto("/")
-    page.locator("input[name=username]").fill("admin")
-    page.locator("input[name=password]").fill(USERS["admin"])
-    page.locator("button[type=submit]").click()
-    page.get_by_role("link", name="Dags").first.wait_for()
-    state = context.storage_state()
-    context.close()
-    return state
-
-
-@pytest.fixture
-def page(browser: Browser, login: StorageState, scene: Scene, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """Return a page that is logged in; when the test fails, what it showed is in build/ui/failed-*.png."""
+def login(browser: Browser, scene: Scene) -> Iterator[BrowserContext]:
+    """Log in as admin by Airflow's own page, which stays open: to load it takes two to four seconds of a processor."""
     context = browser.new_context(
         base_url=scene.airflow.url,
-        storage_state=login,
         viewport={"width": 1280, "height": 900},
         locale="en-US",
         timezone_id="UTC",
@@ -80,8 +64,36 @@ def page(browser: Browser, login: StorageState, scene: Scene, request: pytest.Fi
     context.set_default_timeout(TIMEOUT_MS)
     context.add_init_script(STILL)
     page = context.new_page()
+    page.goto("/")
+    page.locator("input[name=username]").fill("admin")
+    page.locator("input[name=password]").fill(USERS["admin"])
+    page.locator("button[type=submit]").click()
+    page.get_by_role("link", name="Dags").first.wait_for()
+    yield context
+    context.close()
+
+
+@pytest.fixture
+def page(login: BrowserContext, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Return a page that is logged in: that of the test before, or a new one if that test failed.
+
+    When the test fails, what it showed is in build/ui/failed-*.png.
+    """
+    if Repeated.test:
+        close_pages(login)
+    if login.pages:
+        page = login.pages[0]
+        rest(page)  # until another page is there, that before it is shown: not one of the test before, with its texts
+    else:
+        page = login.new_page()
     failed_before = request.session.testsfailed
     yield page
     if request.session.testsfailed > failed_before:
         page.screenshot(path=FOLDER / f"failed-{request.node.name}.png")
-    context.close()
+        close_pages(login)
+
+
+def close_pages(context: BrowserContext) -> None:
+    """Close all pages, in whatever state a test left them."""
+    for page in context.pages:
+        page.close()

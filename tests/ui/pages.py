@@ -46,7 +46,7 @@ def picture_of(part: Locator, name: str) -> None:
 
 def open_new_connection(page: Page, conn_id: str, conn_type: str) -> Locator:
     """Open the form of a new connection of a type; give the dialog."""
-    page.goto("/connections")
+    visit(page, "/connections")
     page.get_by_role("button", name="Add Connection").click()
     form = page.get_by_role("dialog")
     form.locator("input[name=connection_id]").fill(conn_id)
@@ -95,7 +95,8 @@ def change_password(page: Page, conn_id: str, password: str) -> None:
 
 def open_trigger_form(page: Page, dag_id: str) -> Locator:
     """Open a DAG's form; give the dialog."""
-    page.goto(f"/dags/{dag_id}")  # a visit would leave the button of the page before it for a moment
+    rest(page)  # until the DAG's page is there, that before it is shown: without a button of another DAG
+    visit(page, f"/dags/{dag_id}")
     page.get_by_test_id("trigger-dag-button").click()
     form = page.get_by_role("dialog")
     form.get_by_test_id("trigger-dag-submit").wait_for()
@@ -120,8 +121,9 @@ def trigger(form: Locator) -> str:
 
 
 def rest(page: Page) -> None:
-    """Leave Airflow's page: as long as a run goes on, an open one is drawn, and asks for news, all the time."""
-    page.goto("about:blank")
+    """Go to a quiet page of Airflow's: as long as a run goes on, its own is drawn, and asks for news, all the time."""
+    visit(page, "/providers")
+    page.get_by_text("apache-airflow-providers-standard").first.wait_for()
 
 
 def open_question(page: Page, run: str) -> None:
