@@ -55,7 +55,7 @@ class Exchange:
         self.receiver = None
 
     def end(self, errors: Sequence[Exception]) -> None:
-        """Tell the receiver that nothing more comes, unless it was cancelled, or that was done before."""
+        """End the receiver: nothing more comes. Not if it was cancelled, or has ended before."""
         receiver, self.receiver = self.receiver, None
         if receiver is not None:
             receiver.end(errors)

@@ -159,7 +159,7 @@ class PlannedGroups(PlanRows[PlannedGroup]):
             rows = self.table.slice(start, _AT_ONCE)
             columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
             few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type", "state")}
-            yield from map(PlannedFacts, *(columns | few).values())  # else each group has its own of these texts
+            yield from map(PlannedFacts, *(columns | few).values())  # one string for all groups
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
         names = [name for name in PlannedGroup.__slots__ if name not in ("forecast", "idle_since")]
