@@ -133,7 +133,6 @@ class _Exchanges(Generic[K, V]):
 
     def _send(self, spec: RequestSpec[K], connection: BrokerConnection) -> None:
         api = spec.handler.api
-        sent = False
         try:
             version = connection.versions.choose(api)
             build = spec.handler.build
@@ -141,12 +140,11 @@ class _Exchanges(Generic[K, V]):
             requests = [build(keys, version) for keys in each]
             if spec.handler.changes_groups and self._is_too_late(spec.handler.send_by):
                 raise NotSentError(f"{api} to broker {spec.scope.broker_id} could not leave in the time it had")
-            sent = True
             timeout = self._cluster.config.request_timeout
             on_answers = partial(self._receive, spec, version)
             self._sent[spec] = connection.submit(api, version, requests, timeout, on_answers)
-        except KafkaGroupsError as error:
-            self._fail(spec, error, sent=sent)
+        except KafkaGroupsError as error:  # a connection that is lost already sends nothing
+            self._fail(spec, error, sent=False)
         except Exception as error:  # noqa: BLE001  # raised by ``wait``
             self._bug = error
             self._something_came.set()

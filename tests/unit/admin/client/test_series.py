@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections import defaultdict
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from airflow_kafka_groups.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import (
     DeadlineExceededError,
     KafkaGroupsError,
@@ -144,3 +145,21 @@ async def test_a_read_whose_answer_cannot_be_read_fails_alone() -> None:
         fake.control(OFFSET_FETCH, third(Noise(b"\xff")))
         results = await admin.list_consumer_group_offsets(GROUPS)
         assert [type(error) for error in results.failed.values()] == [RemoteProtocolError]
+
+
+async def test_what_a_connection_that_is_lost_already_did_not_send_is_sent_over_another() -> None:
+    async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
+        (await admin.describe_consumer_groups(GROUPS)).raise_for_errors()  # connects
+        cluster = admin._calls.cluster
+        (own,) = cluster._connections.values()
+        lost = [own]
+
+        def connection_of(broker_id: int, number: int = 0) -> Any:
+            if lost:  # it broke after it was chosen
+                cast("Any", lost.pop())._pipeline._transport.abort()
+                return own
+            return ClusterClient.open_connection(cluster, broker_id, number)
+
+        cluster.open_connection = connection_of  # type: ignore[method-assign]
+        (await admin.alter_consumer_group_offsets({GROUPS[0]: COMMIT})).raise_for_errors()
+        assert len(fake.requests(OFFSET_COMMIT)) == 1
