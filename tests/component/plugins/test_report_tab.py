@@ -6,8 +6,10 @@ import base64
 import hashlib
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +63,10 @@ def no_xcoms(server: Any) -> Iterator[None]:
     name_in_xcom([])
 
 
+_NUMBERS: defaultdict[tuple[str, str], int] = defaultdict(count(1).__next__)
+"""A number for each run, none of them twice."""
+
+
 def name_in_xcom(values: Sequence[Any], *, dag_id: str = DAG, run_id: str = RUN, key: str = REPORT_XCOM) -> None:
     """Write what the tasks t0, t1 … of a run have named, in this order; none takes all away."""
     from airflow.models.xcom import XComModel
@@ -74,7 +80,7 @@ def name_in_xcom(values: Sequence[Any], *, dag_id: str = DAG, run_id: str = RUN,
         for number, value in enumerate(values):
             at = datetime(2026, 11, 21, tzinfo=UTC) + timedelta(seconds=number)
             place: dict[str, Any] = {
-                "dag_run_id": hash((dag_id, run_id)) % 10_000,
+                "dag_run_id": _NUMBERS[dag_id, run_id],
                 "dag_id": dag_id,
                 "run_id": run_id,
                 "task_id": f"t{number}",
