@@ -38,12 +38,12 @@ from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage
-from tests.exhaustive.maintenance.plan.test_deletion_plan import group
-from tests.exhaustive.maintenance.plan.test_deletion_plan import plan as deletion_plan
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
 from tests.spark.histories import seen
 from tests.spark.kafka import fill, write_properties
+from tests.unit.maintenance.plan.plans import group
+from tests.unit.maintenance.plan.plans import plan as deletion_plan
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

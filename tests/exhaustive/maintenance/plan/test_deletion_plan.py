@@ -24,11 +24,9 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     save_plan,
 )
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW
-
-ID = "20260301T120000Z-0123abcd"
+from tests.unit.maintenance.plan.plans import ID, group, plan
 
 texts = st.text(max_size=12)
 numbers = st.none() | st.integers(0, 2**53)
@@ -51,39 +49,6 @@ planned_groups = st.builds(
     forecast=st.none() | forecasts.filter(bool),
 )
 kept_groups = st.builds(KeptGroup, group_id=texts, verdict=texts, reason=texts)
-
-
-def plan(**changes: Any) -> DeletionPlan:
-    values: dict[str, Any] = {
-        "plan_id": ID,
-        "cluster": "prod",
-        "kafka_cluster_id": CLUSTER_ID,
-        "snapshot_id": ID,
-        "created_at": NOW,
-        "expires_at": NOW + timedelta(days=1),
-        "policy": PlanPolicy(),
-        "counts": {"found": 2, "planned": 1},
-        "warnings": ("look",),
-        "groups": (group("dead"),),
-        "kept": (KeptGroup(group_id="busy", verdict="live", reason="in use"),),
-    }
-    return DeletionPlan(**{**values, **changes})
-
-
-def group(group_id: str, **changes: Any) -> PlannedGroup:
-    values: dict[str, Any] = {
-        "group_id": group_id,
-        "group_type": "classic",
-        "protocol_type": "consumer",
-        "state": "Empty",
-        "partitions": 1,
-        "lag": 3,
-        "idle_since": NOW.isoformat(),
-        "idle_seconds": 1e6,
-        "reason": "idle",
-        "fingerprint": "a" * 64,
-    }
-    return PlannedGroup(**{**values, **changes})
 
 
 @given(

@@ -21,8 +21,9 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.exhaustive.maintenance.plan.test_deletion_plan import ID, group, leaves, plan
+from tests.exhaustive.maintenance.plan.test_deletion_plan import leaves
 from tests.fakes.groups import NOW
+from tests.unit.maintenance.plan.plans import ID, group, plan
 
 OF_AN_EARLIER_VERSION = """{"format": 1, "plan_id": "20260301T120000Z-0123abcd", "cluster": "prod",
  "kafka_cluster_id": "aBcDeFgHiJkLmNoPqRsTuV", "snapshot_id": "20260301T120000Z-0123abcd",

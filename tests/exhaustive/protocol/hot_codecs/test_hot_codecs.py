@@ -35,6 +35,7 @@ from airflow_kafka_groups.protocol.group_apis import (
 )
 from airflow_kafka_groups.protocol.group_apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.protocol.responses import decode_response
+from tests.unit.protocol.hot_codecs.texts import TEXTS
 
 MODULES: dict[Api, Any] = {
     DELETE_GROUPS: delete_groups,
@@ -46,7 +47,6 @@ MODULES: dict[Api, Any] = {
 }
 ASSIGNMENT = b"\x00\x01\x00\x00\x00\x01\x00\x01t\x00\x00\x00\x01\x00\x00\x00\x03\xff\xff\xff\xff"
 CODES = st.sampled_from([ErrorCode.none, ErrorCode.none, *ErrorCode])
-TEXTS = st.sampled_from(["", "g", "ünï", "x" * 200, "a\0\0\0b"])  # the last one looks like the end of a row
 THROTTLES = st.integers(0, 10_000).map(lambda ms: timedelta(milliseconds=ms))
 IDS = st.integers(0, 2**31 - 1)
 

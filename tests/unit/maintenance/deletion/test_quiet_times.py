@@ -12,9 +12,9 @@ from airflow_kafka_groups.exceptions import QuietTimeError
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from tests.exhaustive.maintenance.deletion.guards.test_newer_policy import plan_by
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
+from tests.unit.maintenance.deletion.plans import plan_by
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, delete_plan, layout_in
 

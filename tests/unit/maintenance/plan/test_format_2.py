@@ -13,8 +13,8 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, lo
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.exhaustive.maintenance.plan.test_deletion_plan import ID, group
 from tests.fakes.groups import NOW
+from tests.unit.maintenance.plan.plans import ID, group
 
 FILES = Path(__file__).with_name("format_2")
 

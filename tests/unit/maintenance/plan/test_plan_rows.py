@@ -12,7 +12,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import (
     read_rows,
     write_rows,
 )
-from tests.exhaustive.maintenance.plan.test_deletion_plan import group
+from tests.unit.maintenance.plan.plans import group
 
 GROUPS = [group(f"g{number}", lag=None if number == 1 else number, partitions=number) for number in (3, 1, 2)]
 KEPT = [KeptGroup(group_id=name, verdict="live", reason="in use") for name in ("b", "a", "g1")]

@@ -21,7 +21,7 @@ from airflow_kafka_groups.protocol.group_apis import (
     list_groups,
     offset_commit,
 )
-from tests.exhaustive.protocol.hot_codecs.test_hot_codecs import TEXTS
+from tests.unit.protocol.hot_codecs.texts import TEXTS
 
 
 @given(st.lists(TEXTS, max_size=4), st.booleans(), st.sampled_from([9, 10, 11, 12]))

@@ -9,20 +9,16 @@ import pytest
 
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, policy_of_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
-from tests.fakes.verdicts import verdicts_of
+from tests.unit.maintenance.deletion.plans import plan_by
 from tests.unit.maintenance.policy.files import policy_of
-from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, request, snapshot
+from tests.unit.maintenance.scene import LATER, delete_plan, layout_in, request
 
 POLICY = """\
     version: 1
@@ -31,17 +27,6 @@ POLICY = """\
       - {name: a, match: {groups: "a*"}, action: delete, idle: 2d}
       - {name: rest, action: delete, idle: 2d}
     """
-
-
-async def plan_by(file: PolicyFile, admin: FakeAdmin, folder: Path) -> DeletionPlan:
-    layout = layout_in(folder)
-    reader = await snapshot(admin, layout)
-    plan = make_plan(
-        verdicts_of(judge(reader)), reader, PlanPolicy(max_share=1.0).by_file(file), LATER, owners=file.owners
-    )
-    save_plan(layout, plan)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
-    return plan
 
 
 def world() -> FakeAdmin:
