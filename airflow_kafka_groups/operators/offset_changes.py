@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -43,6 +45,7 @@ class _OffsetChangeOperator(DryRunOperator):
         propose: Callable[[GuardedAdminClient], Awaitable[list[Change]]],
         *,
         may_be_absent: bool = False,
+        facts: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
@@ -61,6 +64,7 @@ class _OffsetChangeOperator(DryRunOperator):
                 protects=settings.protects,
                 dry_run=dry_run,
                 may_be_absent=may_be_absent,
+                facts=facts,
                 progress=self.log_progress,
             )
         )
@@ -94,7 +98,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     :param to: ``"earliest"`` or ``"latest"`` (templated).
     :param timestamp: the first record at or after this time: ISO 8601 or a ``datetime``, with a zone, or milliseconds
         since 1970 (templated).
-    :param shift_by: the number of records to move forward, or back if negative (templated).
+    :param shift_by: the number of records to move forward, or back if negative. A retry, or the task cleared, sets the
+        offsets that the first try meant to set, and moves nothing twice (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
     not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
@@ -124,10 +129,28 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
+        from airflow_kafka_groups.maintenance.restore.earlier_tries import (
+            SHIFT_BY,
+            TASK_RUN,
+            EarlierTries,
+            read_earlier_tries,
+        )
         from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
 
         target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
-        return self.change("reset", lambda admin: propose_reset(admin, self.group_ids, target, topics=self.topics))
+        earlier, facts = EarlierTries(), None
+        if self.shift_by is not None:
+            task_run = task_run_of(actor_of(context))
+            earlier = read_earlier_tries(self.site_layout(), task_run, self.shift_by, _began(context))
+            facts = {TASK_RUN: task_run, SHIFT_BY: self.shift_by}
+        propose = partial(propose_reset, group_ids=self.group_ids, target=target, topics=self.topics, earlier=earlier)
+        return self.change("reset", propose, facts=facts)
+
+
+def _began(context: Context) -> datetime | None:
+    """Return a time before the first try, by any worker's clock; ``None`` if it is not known."""
+    due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
+    return None if due is None else due - timedelta(days=1)
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):

@@ -58,6 +58,7 @@ ELSEWHERE = {
     "maintenance/report/trend/page.py": "exhaustive/maintenance/report/trend/test_points.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/changes.py": "unit/maintenance/restore/test_apply.py",
+    "maintenance/restore/earlier_tries.py": "unit/operators/test_reset_again.py",
     "maintenance/restore/drill.py": "unit/operators/test_drill.py",
     "maintenance/restore/recorded.py": "unit/operators/test_restore.py",
     "maintenance/snapshot/": "exhaustive/maintenance/snapshot/test_collect.py",

@@ -35,6 +35,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     ChangeResult,
     Commits,
     commits_in,
+    is_same,
     name_of,
 )
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
@@ -258,7 +259,7 @@ def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:
     """Return the partitions that were read back with another offset or metadata."""
     if isinstance(wanted, GroupOffsets) and _includes(read, wanted):
         return []
-    return [where for where, value in wanted.items() if not _same(read.get(where), value)]
+    return [where for where, value in wanted.items() if not is_same(read.get(where), value)]
 
 
 def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
@@ -277,10 +278,6 @@ def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
         if not offsets.items() >= set(zip(is_wanted[0::3], is_wanted[1::3], strict=True)):
             return False
     return True
-
-
-def _same(found: OffsetAndMetadata | None, wanted: OffsetAndMetadata) -> bool:
-    return found is not None and (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
 
 
 def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:

@@ -79,6 +79,25 @@ def commits_in(offsets: GroupOffsets) -> dict[TopicPartition, OffsetAndMetadata]
     return {where: value for where, value in offsets.items() if value is not None}
 
 
+def is_same(found: OffsetAndMetadata | None, wanted: OffsetAndMetadata | None) -> bool:
+    """Return whether two commits have the same offset and metadata; the leader epoch is no matter."""
+    if found is None or wanted is None:
+        return found is wanted
+    return (found.offset, found.metadata) == (wanted.offset, wanted.metadata)
+
+
+def commits_from(columns: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, OffsetAndMetadata]:
+    """Return the commits that ``Change.to_json`` wrote. Raises ``KeyError``, ``TypeError`` or ``ValueError``."""
+    found = {}
+    for topic in columns:
+        numbers = (topic["partitions"], topic["offsets"], topic["leader_epochs"])
+        metadata = topic["metadata"] if topic["metadata"] is not None else [""] * len(topic["partitions"])
+        for partition, offset, epoch, text in zip(*numbers, metadata, strict=True):
+            where = TopicPartition(str(topic["topic"]), int(partition))
+            found[where] = OffsetAndMetadata(int(offset), str(text), int(epoch) if epoch >= 0 else None)
+    return found
+
+
 def name_of(where: TopicPartition) -> str:
     """Format a partition for messages."""
     return f"{where.topic}[{where.partition}]"

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import Ends, log_ends
+from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+
+_FIRST_TRY = EarlierTries()
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
@@ -36,11 +40,17 @@ class ResetTarget:
 
 
 async def propose_reset(
-    admin: GroupAdmin, group_ids: Sequence[str], target: ResetTarget, *, topics: Sequence[str] | None = None
+    admin: GroupAdmin,
+    group_ids: Sequence[str],
+    target: ResetTarget,
+    *,
+    topics: Sequence[str] | None = None,
+    earlier: EarlierTries = _FIRST_TRY,
 ) -> list[Change]:
     """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
 
     :param topics: only these topics; ``None`` (default) for all topics with a commit.
+    :param earlier: what earlier tries meant to set, which is set again. Default: this is the first try.
     """
 
     def chosen(_: str, before: Commits) -> list[TopicPartition]:
@@ -51,7 +61,9 @@ async def propose_reset(
     if target.timestamp_ms is not None and ends:
         times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))
 
-    def offset(where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+    def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+        if (meant := earlier.target(group_id, where)) is not None:
+            return meant
         if target.to is not None:
             return start if target.to == "earliest" else end
         if target.shift_by is not None:
@@ -61,7 +73,10 @@ async def propose_reset(
             return f"the offset for the timestamp cannot be read: {found}"
         return end if found.offset < 0 else found.offset
 
-    return [_propose(group_id, *wanted[group_id], ends, offset) for group_id in group_ids]
+    for group_id, (before, _, kept) in wanted.items():
+        if kept is None and (reason := earlier.why_kept(group_id, before)) is not None:
+            wanted[group_id] = (before, [], reason)
+    return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
 
 
 async def propose_alter(admin: GroupAdmin, offsets: TargetOffsets) -> list[Change]:

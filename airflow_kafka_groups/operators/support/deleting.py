@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
@@ -19,6 +18,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
+from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -172,13 +172,13 @@ class DeletingOperator(DryRunOperator):
         from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
         from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
-        actor = _actor(context)
+        actor = actor_of(context)
         lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease
         if self.lease and not self.dry_run:
             owner = _owner_name(actor, self.hook.client_config().client_id)
             lease = partial(self.hook.lease, owner=owner, wait_seconds=self.lease_wait_seconds)
         return DeletionRequest(
-            request_id=_request_id(actor),
+            request_id=task_run_of(actor),
             dry_run=self.dry_run,
             actor=actor,
             protects=self.hook.settings.protects,
@@ -195,29 +195,8 @@ def _verification_counts(result: DeletionResult) -> dict[str, int] | None:
     return None if found is None else {name: len(getattr(found, name)) for name in ("gone", "present", "unclear")}
 
 
-def _request_id(actor: Mapping[str, str]) -> str:
-    """Return what a task that is retried or cleared has in common with its earlier tries."""
-    if "run_id" not in actor:  # outside of Airflow
-        return uuid.uuid4().hex
-    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
-
-
 def _owner_name(actor: Mapping[str, str], client_id: str) -> str:
     """Name a run so that whoever waits for it can find it: DAG, task, run, host and client id."""
     task = ".".join(actor[name] for name in ("dag_id", "task_id") if name in actor) or "a run outside of Airflow"
     run = f", run {actor['run_id']}" if "run_id" in actor else ""
     return f"{task}{run}, on {socket.gethostname()}, client id {client_id}"
-
-
-def _actor(context: Context) -> dict[str, str]:
-    run = context.get("dag_run")
-    task = context.get("ti")
-    found = {
-        "dag_id": getattr(task, "dag_id", None),
-        "run_id": context.get("run_id"),
-        "task_id": getattr(task, "task_id", None),
-        "map_index": getattr(task, "map_index", None),
-        "try_number": getattr(task, "try_number", None),
-        "triggered_by": getattr(run, "triggering_user_name", None),
-    }
-    return {name: str(value) for name, value in found.items() if value is not None}

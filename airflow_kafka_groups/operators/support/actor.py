@@ -1,0 +1,32 @@
+"""Who runs a task: what the records of a change name, and what the tries of a task have in common."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+def task_run_of(actor: Mapping[str, str]) -> str:
+    """Return what a task that is retried or cleared has in common with its earlier tries."""
+    if "run_id" not in actor:  # outside of Airflow
+        return uuid.uuid4().hex
+    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def actor_of(context: Context) -> dict[str, str]:
+    """Return the DAG, the run, the task, its try and the person who triggered it, as far as they are known."""
+    run = context.get("dag_run")
+    task = context.get("ti")
+    found = {
+        "dag_id": getattr(task, "dag_id", None),
+        "run_id": context.get("run_id"),
+        "task_id": getattr(task, "task_id", None),
+        "map_index": getattr(task, "map_index", None),
+        "try_number": getattr(task, "try_number", None),
+        "triggered_by": getattr(run, "triggering_user_name", None),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}

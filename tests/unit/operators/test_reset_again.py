@@ -1,0 +1,153 @@
+"""A reset by a distance, tried again: each group is moved once, however often the task runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.operators import scene
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+pytestmark = pytest.mark.safety
+
+
+def context(run_id: str = "manual__1", map_index: int = -1) -> Any:
+    ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)
+    return {"run_id": run_id, "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
+
+
+def shift(storage: Path, by: int = -2, run: Any = None, **arguments: Any) -> dict[str, Any]:
+    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER}
+    operator = ResetGroupOffsetsOperator(task_id="t", **{**scope, "group_ids": ["a", "b"], "shift_by": by, **arguments})
+    return operator.execute(run or context())
+
+
+def positions(admin: FakeAdmin) -> list[dict[TopicPartition, int]]:
+    return [admin.groups[group_id].positions for group_id in "ab"]
+
+
+@pytest.fixture
+def half_done(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeAdmin:
+    """A first try that moved a, and failed at b."""
+    admin.groups = {"a": FakeGroup({T0: 8, T1: 7}), "b": FakeGroup({T0: 8})}
+    done = admin.alter_consumer_group_offsets
+
+    async def half(offsets: Any, **more: Any) -> Any:
+        return await done({group_id: of for group_id, of in offsets.items() if group_id == "a"}, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(admin, "alter_consumer_group_offsets", half)
+        with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'b'"):
+            shift(tmp_path)
+    assert positions(admin) == [{T0: 6, T1: 5}, {T0: 8}]
+    return admin
+
+
+def test_a_retry_moves_what_the_first_try_did_not(half_done: FakeAdmin, tmp_path: Path) -> None:
+    for expected in ({"unchanged": 1, "changed": 1}, {"unchanged": 2}, {"unchanged": 2}):
+        counts = shift(tmp_path)["counts"]
+        assert {name: count for name, count in counts.items() if count} == expected
+        assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 6}]
+
+
+@pytest.mark.parametrize("written", [False, True], ids=["before its commits", "after its commits"])
+def test_a_worker_killed_leaves_each_group_to_be_moved_once(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: bool
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    done = admin.alter_consumer_group_offsets
+
+    async def killed(offsets: Any, **more: Any) -> Any:
+        if written:
+            await done(offsets, **more)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(admin, "alter_consumer_group_offsets", killed)
+        with pytest.raises(KeyboardInterrupt):
+            shift(tmp_path)
+    counts = shift(tmp_path)["counts"]
+    assert counts["unchanged" if written else "changed"] == 2
+    assert positions(admin) == [{T0: 6}, {T0: 5}]
+
+
+def test_another_run_another_task_and_a_dry_run_move_anew(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 9}), "b": FakeGroup({T0: 9})}
+    shift(tmp_path, -1, dry_run=True)
+    for number, run in enumerate((context(), context("manual__2"), context(map_index=1)), 1):
+        shift(tmp_path, -1, run)
+        assert positions(admin) == [{T0: 9 - number}] * 2
+
+
+def test_a_group_that_was_used_in_between_is_kept(half_done: FakeAdmin, tmp_path: Path) -> None:
+    half_done.commit("a", *T1, 9)
+    found = shift(tmp_path)
+    assert found["counts"]["changed"] == found["counts"]["kept"] == 1
+    assert "t[1] is at 9: it was used since an earlier try" in found["kept"]["a"]
+    assert "meant to set it to 5" in found["kept"]["a"]
+    assert positions(half_done) == [{T0: 6, T1: 9}, {T0: 6}]
+
+
+def test_the_same_offset_with_other_metadata_is_use_too(half_done: FakeAdmin, tmp_path: Path) -> None:
+    half_done.groups["a"].offsets[T0] = OffsetAndMetadata(6, "a checkpoint")
+    assert list(shift(tmp_path)["kept"]) == ["a"]
+
+
+def test_an_offset_that_is_gone_is_not_made_again(half_done: FakeAdmin, tmp_path: Path) -> None:
+    del half_done.groups["a"].offsets[T1]
+    assert "t[1] has no offset any more" in shift(tmp_path)["kept"]["a"]
+
+
+def test_what_the_first_try_kept_or_skipped_is_moved_now(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup({T0: 8, T1: 8}), "b": FakeGroup({T0: 8})}
+    admin.ends[T1] = broker_error("LEADER_NOT_AVAILABLE")
+    admin.offset_errors["b"] = broker_error("COORDINATOR_LOAD_IN_PROGRESS")
+    shift(tmp_path)
+    assert positions(admin) == [{T0: 6, T1: 8}, {T0: 8}]
+    admin.ends.clear()
+    admin.offset_errors.clear()
+    shift(tmp_path)
+    assert positions(admin) == [{T0: 6, T1: 6}, {T0: 6}]
+
+
+def test_another_distance_needs_another_run(half_done: FakeAdmin, tmp_path: Path) -> None:
+    with pytest.raises(MaintenanceError, match=r"move offsets by -2, see .*-before\.json.* move them by -3"):
+        shift(tmp_path, -3)
+    assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
+
+
+@pytest.mark.parametrize("content", ["{", '{"format": 1, "task_run": "repair/manual__1/t/-1", "shift_by": -2}'])
+def test_a_damaged_record_moves_nothing(half_done: FakeAdmin, tmp_path: Path, content: str) -> None:
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    record.write_text(content)
+    with pytest.raises(MaintenanceError, match="damaged"):
+        shift(tmp_path)
+    assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
+
+
+def test_a_task_cleared_days_later_finds_its_record_and_old_ones_are_not_read(
+    half_done: FakeAdmin, tmp_path: Path
+) -> None:
+    """The time of a run that is cleared is still that of its first start."""
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    record.with_name("20200101T000000Z-00000001-before.json").write_text("{")
+    later = context()
+    later["dag_run"].run_after -= timedelta(hours=23)
+    later["dag_run"].start_date = datetime.now(UTC) + timedelta(days=5)
+    assert shift(tmp_path, run=later)["counts"]["changed"] == 1
+
+
+def test_the_record_names_the_task(half_done: FakeAdmin, tmp_path: Path) -> None:
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    found = json.loads(record.read_text())
+    assert (found["task_run"], found["shift_by"]) == ("repair/manual__1/t/-1", -2)
