@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.cli.commands.selection import Numbers, add_pattern_arguments, policy_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import absolute_place, add_value
+from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.storage import Layout
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
@@ -27,8 +29,10 @@ _NUMBERS: Numbers = {
     "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
     "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
     "max_plan_age_seconds": (read_duration, "age of the snapshot at which the plan expires (default: 1d)"),
-    "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default)"),
+    "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default: 2d)"),
 }
+_OF_RULES = ("min_idle_seconds", "min_observations")  # each rule of a policy file has its own
+_MAX_GAP_SECONDS = 2 * 86_400
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -45,7 +49,9 @@ def add_arguments(parser: ArgumentTarget) -> None:
         "--allow-hidden-topics", action="store_true", help="plan even if topics may be hidden from this user"
     )
     parser.add_argument(
-        "--policy-file", metavar="PATH", help="a policy file, whose rules decide; other options narrow it further"
+        "--policy-file",
+        metavar="PATH",
+        help="a policy file: idle times are those of its rules, other options narrow it",
     )
     parser.add_argument(
         "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where the snapshot could not read it"
@@ -62,16 +68,20 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
+    file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
+    for name in _OF_RULES if file else ():
+        if getattr(args, name) is not None:  # whoever gives one expects it to count
+            remedy = "is for plans without a policy file, whose rules have their own: leave one of them out"
+            raise ConfigurationError(flag_of(name), getattr(args, name), remedy)
     policy = policy_of(
         args,
         settings,
         _NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
         require_commit_log=args.require_commit_log,
+        max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else _MAX_GAP_SECONDS,
     )
-    file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
-    least = (policy if file is None else policy.by_file(file)).min_idle_seconds
-    judged = _require_verdicts(args, layout, cluster.storage_path, least)
+    judged = _require_verdicts(args, layout, cluster.storage_path, policy if file is None else policy.by_file(file))
     retention = args.offsets_retention_minutes
     plan, path = plan_snapshot(
         layout,
@@ -109,7 +119,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     return ExitCode.DONE
 
 
-def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_idle_seconds: float) -> str:
+def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, policy: PlanPolicy) -> str:
     """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
 
     Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` that says how a
@@ -127,8 +137,10 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, min_i
             return older
     if not layout.judged(snapshot_id):
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
-        idle = f"{min_idle_seconds:.15g}s"  # with fewer digits, a million is 1e+06
-        of_snapshot = ["--base", base, "--cluster", layout.cluster, "--snapshot-id", snapshot_id, "--min-idle", idle]
+        limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}
+        # With fewer digits, a million is 1e+06.
+        of_policy = [word for name, value in limits.items() if value for word in (name, f"{value:.15g}s")]
+        of_snapshot = ["--base", base, "--cluster", layout.cluster, "--snapshot-id", snapshot_id, *of_policy]
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
             + shlex.join(["python", "-m", "airflow_kafka_groups.spark", "judge_staleness", *of_snapshot])

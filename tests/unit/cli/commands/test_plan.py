@@ -166,7 +166,7 @@ def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli,
     snapshot_id = scene.take_snapshot(tmp_path)
     code, found, said = stored("plan")
     assert (code, found) == (1, None)
-    assert f"--snapshot-id {snapshot_id} --min-idle 604800s" in said
+    assert f"--snapshot-id {snapshot_id} --min-idle 604800s --max-gap 172800s" in said
     assert f"judge_staleness --base {tmp_path} --cluster {CLUSTER}" in said
 
 
@@ -183,6 +183,41 @@ def test_the_command_that_judges_can_be_pasted(admin: FakeAdmin, cli: Cli, tmp_p
     judge = judge_staleness.parse_arguments(words[4:])
     assert (judge.base, judge.cluster, judge.snapshot_id) == (str(base), [CLUSTER], snapshot_id)
     assert judge.min_idle_seconds == 14 * 86_400
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("limits", "words", "gap"),
+    [
+        (None, (), 172_800),
+        (None, ("--max-gap", "0"), 0),
+        (None, ("--max-gap", "3d"), 259_200),
+        ("", (), 172_800),
+        ("limits: {max_gap: 3d}\n", (), 259_200),
+        ("limits: {max_gap: 3d}\n", ("--max-gap", "2d"), 172_800),
+    ],
+)
+def test_a_gap_that_nobody_bridged_is_asked_for(
+    judged: str, stored: Cli, tmp_path: Path, limits: str | None, words: tuple[str, ...], gap: float
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"version: 1\n{limits}{RULE.format('')}")
+    file = () if limits is None else ("--policy-file", str(path))
+    _, found, _ = stored("plan", "--max-share", "1", *file, *words)
+    assert load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy.max_gap_seconds == gap
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("words", [("--min-idle", "30d"), ("--min-observations", "9")])
+def test_what_the_rules_of_a_policy_file_replace_is_refused_beside_it(
+    judged: str, stored: Cli, tmp_path: Path, words: tuple[str, str]
+) -> None:
+    path = tmp_path / "policy.yaml"
+    path.write_text(f"version: 1\n{RULE.format('')}")
+    code, found, said = stored("plan", "--policy-file", str(path), *words)
+    assert (code, found) == (2, None)
+    assert f"{words[0]} (got '{words[1]}'): is for plans without a policy file" in said
+    assert not (tmp_path / CLUSTER / "plans").exists()
 
 
 def test_a_newer_snapshot_that_nobody_judged_is_in_nobodys_way(judged: str, stored: Cli, tmp_path: Path) -> None:
