@@ -76,8 +76,11 @@ MEMBER_COLUMNS = columns(
 )
 """One row for each client id and host of the members that a group was last seen with."""
 
-SUBSCRIPTION_COLUMNS = columns({"group_id": "string", "topics": "strings"})
-"""One row for each group whose members' subscriptions a snapshot could read completely."""
+SUBSCRIPTION_COLUMNS = columns({"group_id": "string", "topics": "strings", "complete": "boolean"})
+"""One row for each group of which a snapshot saw what members subscribe to, and whether that is all of it."""
+
+COMPLETE_SUBSCRIPTION_COLUMNS = SUBSCRIPTION_COLUMNS[:-1]
+"""Those of earlier versions, which left out the groups of which they saw a part."""
 
 BACKUP_COLUMNS = columns(
     {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
@@ -212,7 +212,13 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
         processed = read_result(open_path("result_path", self.result_path), self.backlog_id)
 
-        async def proposed(_: Any) -> list[Any]:
+        async def proposed(admin: Any) -> list[Any]:
+            here = await admin.cluster_id()
+            if processed.kafka_cluster_id not in (None, here):
+                raise MaintenanceError(
+                    f"{self.result_path} is of Kafka cluster {processed.kafka_cluster_id!r}, and this connection leads "
+                    f"to {here!r}: nothing was committed. Give the connection of the cluster that the job read"
+                )
             return [processed.change]
 
         summary = self.change("commit", proposed, may_be_absent=not processed.change.before)

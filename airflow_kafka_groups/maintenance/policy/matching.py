@@ -78,7 +78,8 @@ class RuleMatcher:
         if not rules or not rules[-1].match.is_empty:
             raise ValueError("the last rule has to match every group")
         self._rules = tuple(rules)
-        self._compiled = [(_ids(rule), _conditions(rule.match)) for rule in rules]
+        by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
+        self._compiled = [(_ids(rule), _conditions(rule.match, by_client)) for rule in rules]
 
     def rule_for(self, facts: GroupFacts) -> Ruling:
         """Return the ruling for one group."""
@@ -206,13 +207,17 @@ def _ids(rule: Rule, *, exactly: bool | None = None) -> Callable[[str], bool] | 
     return lambda group_id: wanted(group_id) and not unwanted(group_id)
 
 
-def _conditions(match: Match) -> list[_Condition]:
+def _conditions(match: Match, by_client: bool = False) -> list[_Condition]:
     """Return the conditions besides those of the id; the known facts come first."""
     found: list[_Condition] = []
     if match.types:
         found.append(lambda facts: _of_type(facts.group_type, match.types))
     if match.owners:
-        found.append(lambda facts: facts.owner in match.owners)
+        found.append(
+            lambda facts: (
+                None if by_client and facts.owner is None and facts.client is None else facts.owner in match.owners
+            )
+        )
     if match.families:
         found.append(lambda facts: facts.shape in match.families or facts.family in match.families)
     if match.topics:

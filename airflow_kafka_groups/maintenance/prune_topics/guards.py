@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
-from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life, what_is_lacking
+from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life
 from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_ruled
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
@@ -42,13 +42,12 @@ def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
-        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or {}
+        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest)
         for item in plan.groups:
-            group = shown.get(item.group_id)
-            if group is None or group.error is not None:
-                sign = what_is_lacking(group, reader.manifest)
-            else:
-                sign = sign_of_life(item.topic, item.fingerprint, group, subscribed.get(item.group_id))
+            group, seen = shown.get(item.group_id), frozenset[str]()
+            if subscribed is not None:
+                seen = subscribed.seen.get(item.group_id, seen)
+            sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest)
             if sign is not None:
                 reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"
                 found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)

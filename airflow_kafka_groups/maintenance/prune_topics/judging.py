@@ -13,7 +13,7 @@ too long. A subscription, other offsets, an error, or a group that is absent end
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -22,7 +22,7 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, is_partial, snapshot_ids
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, Subscriptions, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
 
@@ -76,20 +76,25 @@ class JudgedGroup:
     def look_back(
         self,
         group: ObservedGroup | None,
-        subscribed: frozenset[str] | None,
+        subscribed: Subscriptions,
         manifest: SnapshotManifest,
         max_gap: timedelta | None,
+        *,
+        proves: bool = True,
     ) -> None:
         """Take an older snapshot into account.
 
         :param group: what it shows of the group; ``None`` if it lacks it.
-        :param subscribed: the topics that it proves the members were subscribed to; ``None`` if it proves nothing.
+        :param subscribed: what it shows of the subscriptions.
         :param max_gap: the longest time between two snapshots that count. Default: any.
+        :param proves: whether it can prove that a topic was idle; if not, it can only end an idle time. Default true.
         """
-        shown = f"snapshot {manifest.snapshot_id}"
-        if group is None or group.error is not None:
-            if (lacks := what_is_lacking(group, manifest)) is not None:
-                self._end(self.open, f"{shown} {lacks}")
+        shown, group_id = f"snapshot {manifest.snapshot_id}", self.newest.group_id
+        for topic in self.open:
+            seen = subscribed.seen.get(group_id, frozenset())
+            if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, seen, manifest)) is not None:
+                self._end([topic], f"{shown} {sign}")
+        if group is None or group.error is not None or not proves:
             return
         if group.observed_at >= self._later.observed_at:
             self._end(self.open, f"{shown} is older by its id and newer by its time")
@@ -100,13 +105,10 @@ class JudgedGroup:
                 f"no snapshot proves its subscriptions for more than {show_duration(max_gap.total_seconds())}",
             )
             return
-        for topic in self.open:
-            if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, subscribed)) is not None:
-                self._end([topic], f"{shown} {sign}")
         if self.moved_after is None and any(_moved(group, self._later, topic) for topic in self.subscribed):
             self.moved_after = group.observed_at
         self._later = group
-        if subscribed is not None and manifest.complete:
+        if group_id in subscribed.proven and manifest.complete:
             self._counted_at = group.observed_at
             for topic in self.open:
                 topic.idle_since = group.observed_at
@@ -169,33 +171,37 @@ def judge(
         if not is_id(snapshot_id) or snapshot_id >= newest.snapshot_id:
             continue
         older = SnapshotReader(layout, snapshot_id)
-        if older.manifest.kafka_cluster_id != newest.kafka_cluster_id:
+        cluster_id = older.manifest.kafka_cluster_id
+        if cluster_id not in (newest.kafka_cluster_id, None):
             continue
-        shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest) or {}
+        shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest) or NO_SUBSCRIPTIONS
         for group_id, judged_group in left.items():
-            judged_group.look_back(shown.get(group_id), subscribed.get(group_id), older.manifest, max_gap)
+            proves = cluster_id is not None  # brokers that start may not know their cluster's id yet
+            judged_group.look_back(shown.get(group_id), subscribed, older.manifest, max_gap, proves=proves)
     yield from (judged[group_id] for group_id in sorted(judged))
 
 
-def sign_of_life(topic: str, fingerprint: str, group: ObservedGroup, subscribed: frozenset[str] | None) -> str | None:
-    """Return what shows that somebody used a topic of a group, ``None`` if nothing does.
+def sign_of_life(
+    topic: str, fingerprint: str, group: ObservedGroup | None, seen: Collection[str], manifest: SnapshotManifest
+) -> str | None:
+    """Return why a snapshot ends the idle time of a topic, ``None`` if it does not.
 
     :param fingerprint: of the offsets that it must have.
-    :param subscribed: the topics that the same snapshot proves its members were subscribed to; ``None``: not known.
+    :param group: what the snapshot shows of its group; ``None`` if it lacks it.
+    :param seen: the topics that it saw members of the group subscribe to, even if there are more.
     """
+    if topic in seen:  # whatever else is not known
+        return "has members that are subscribed to it"
+    if group is None or group.error is not None:
+        return _what_is_lacking(group, manifest)
     then = group.topics.get(topic)
     if then is None or then.fingerprint != fingerprint:
         return "has other offsets"
-    if subscribed is not None and topic in subscribed:
-        return "has members that are subscribed to it"
     return None
 
 
-def what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> str | None:
-    """Return why a snapshot ends the idle times of a group that it does not show, ``None`` if that means nothing.
-
-    :param group: what it shows of the group; ``None`` if it lacks it.
-    """
+def _what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> str | None:
+    """Return why a snapshot that does not show a group ends its idle times, ``None`` if that means nothing."""
     if not manifest.complete or (group is None and is_partial(manifest)):
         return None
     if group is None:

@@ -139,13 +139,13 @@ class _Planning:
         self, layout: Layout, snapshot: SnapshotReader
     ) -> tuple[list[PlannedTopic], list[TopicToKeep], dict[str, int], list[str]]:
         """Return the topics to prune, the others without subscription, the counts and warnings."""
-        subscribed = read_subscriptions(layout, snapshot.manifest)
-        if subscribed is None:
+        subscriptions = read_subscriptions(layout, snapshot.manifest)
+        if subscriptions is None:
             raise SnapshotError(
                 f"snapshot {snapshot.manifest.snapshot_id} was taken by a version that kept no subscriptions: take a "
                 "new one"
             )
-        committed = snapshot.topics()
+        subscribed, committed = subscriptions.proven, snapshot.topics()
         unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
         groups = self._judged(layout, snapshot, unread)
         rulings = self._rulings(groups, committed)

@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.deletion.recheck import (
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.prune_topics.objections import CONSUMER_PROTOCOL
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read, topics_seen
 from airflow_kafka_groups.models import GroupDescription, GroupListing, GroupOffsets, GroupState
 
 SAFE = Decision(Action.DELETE, Reason.SAFE, "nobody subscribes to it, unmoved, backed up")
@@ -66,12 +66,12 @@ def _by_kind(listing: GroupListing | None, group: GroupDescription) -> Decision 
 
 
 def _by_subscription(planned: PlannedTopic, group: GroupDescription) -> Decision | None:
+    if planned.topic in topics_seen(group):  # whatever else is not known
+        return keep(Reason.SUBSCRIBED, "a member of its group subscribes to it, or was assigned a partition of it")
     topics = topics_read(group)
     if isinstance(topics, str):
         code = Reason.NOT_DESCRIBED if group.state is GroupState.STABLE else Reason.NOT_STABLE
         return keep(code, f"what its group reads is not known: {topics}")
-    if planned.topic in topics:
-        return keep(Reason.SUBSCRIBED, "a member of its group subscribes to it, or was assigned a partition of it")
     return None
 
 

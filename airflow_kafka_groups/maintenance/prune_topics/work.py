@@ -24,7 +24,7 @@ from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_read
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets
 
 _AT_ONCE = 20
@@ -117,7 +117,7 @@ async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], n
             unclear[topic.name] = str(result.error)
         elif left := committed_partitions(offsets_of_topic(result.value, topic.topic)):
             present[topic.name] = f"{left} partition(s) have a committed offset"
-        elif topic.topic in _topics_read(described.get(topic.group_id)):
+        elif topic.topic in _topics_seen(described.get(topic.group_id)):
             unclear[topic.name] = (
                 "its offsets are gone, and a member subscribes to it by now, which may have started at another place"
             )
@@ -126,7 +126,6 @@ async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], n
     return Verification(gone=tuple(gone), present=present, unclear=unclear)
 
 
-def _topics_read(described: GroupResult[GroupDescription] | None) -> frozenset[str]:
+def _topics_seen(described: GroupResult[GroupDescription] | None) -> frozenset[str]:
     group = None if described is None else described.value
-    topics = "" if group is None else topics_read(group)
-    return frozenset() if isinstance(topics, str) else topics
+    return frozenset() if group is None else topics_seen(group)

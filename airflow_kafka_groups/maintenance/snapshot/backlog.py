@@ -45,6 +45,7 @@ class ProcessedBacklog:
     """The result of a job: the change to commit, and the resulting offset of each partition."""
 
     change: Change
+    kafka_cluster_id: str | None
     targets: dict[str, dict[str, dict[str, int]]]
 
 
@@ -122,7 +123,9 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
         change = Change(group_id=content["group_id"], before=before, after=after)
     except (KeyError, TypeError) as exc:
         raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
-    return ProcessedBacklog(change=change, targets={change.group_id: targets})
+    return ProcessedBacklog(
+        change=change, kafka_cluster_id=content.get("kafka_cluster_id"), targets={change.group_id: targets}
+    )
 
 
 def _commits(rows: Collection[dict[str, Any]]) -> Commits:

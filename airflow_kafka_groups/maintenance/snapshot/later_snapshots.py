@@ -48,6 +48,6 @@ def later_snapshots(
             continue
         if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at:
             reader = SnapshotReader(layout, id_)
-            if reader.manifest.kafka_cluster_id == kafka_cluster_id:
+            if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader
         known.add(id_)

@@ -1,16 +1,17 @@
 """The topics that groups are subscribed to: a small table beside a snapshot's rows, by which topics are judged.
 
-A group is in the table only if all that its members read is known. The table of members is no substitute: it is for
-people, and bounded.
+A topic is judged only by what is known completely; a part of it can only keep topics. The table of members is no
+substitute: it is for people, and bounded.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
 
 from airflow_kafka_groups.admin.arrow_values import column
-from airflow_kafka_groups.contracts.columns import SUBSCRIPTION_COLUMNS
+from airflow_kafka_groups.contracts.columns import COMPLETE_SUBSCRIPTION_COLUMNS, SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest, SubscriptionsFile
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import create_file
@@ -40,35 +41,61 @@ def topics_read(group: GroupDescription) -> frozenset[str] | str:
     return frozenset(found)
 
 
+def topics_seen(group: GroupDescription) -> frozenset[str]:
+    """Return the topics that some member is subscribed to or was assigned, as far as that is known."""
+    return frozenset(
+        topic
+        for member in group.members
+        for topic in (*(member.subscribed_topics or ()), *(where.topic for where in member.assignment))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Subscriptions:
+    """What a snapshot saw of the subscriptions.
+
+    :param proven: the topics of each group of which all is known that its members read.
+    :param seen: the topics of each group that some member reads, also where that is not all of them.
+    """
+
+    proven: Mapping[GroupId, frozenset[str]]
+    seen: Mapping[GroupId, frozenset[str]]
+
+
+NO_SUBSCRIPTIONS = Subscriptions(proven={}, seen={})
+
+
 class SeenSubscriptions:
     """The subscriptions that a snapshot sees, gathered as descriptions arrive."""
 
     def __init__(self, snapshot_id: str) -> None:
         self.snapshot_id = snapshot_id
-        self.topics: dict[GroupId, frozenset[str]] = {}
+        self.groups: dict[GroupId, tuple[frozenset[str], bool]] = {}
 
     def add(self, group: GroupDescription) -> None:
-        """Add a group, if all that its members read is known."""
+        """Add what is known of a group, and whether it is all that its members read."""
         topics = topics_read(group)
         if not isinstance(topics, str):
-            self.topics[group.group_id] = topics
+            self.groups[group.group_id] = topics, True
+        elif seen := topics_seen(group):
+            self.groups[group.group_id] = seen, False
 
 
 def write_subscriptions(layout: Layout, seen: SeenSubscriptions) -> SubscriptionsFile:
     """Write the table, and return what vouches for it. Raises ``StorageError``."""
     import pyarrow as pa
 
+    rows = [(group_id, sorted(topics), complete) for group_id, (topics, complete) in sorted(seen.groups.items())]
     schema = arrow_schema(SUBSCRIPTION_COLUMNS)
-    ids = sorted(seen.topics)
-    values: dict[str, list[Any]] = {"group_id": ids, "topics": [sorted(seen.topics[group_id]) for group_id in ids]}
-    table = pa.table([column(values[each.name], each.type) for each in schema], schema=schema)
+    values = zip(*rows, strict=True) if rows else [()] * len(schema)
+    table = pa.table([column(list(of), each.type) for of, each in zip(values, schema, strict=True)], schema=schema)
     data, path = table_bytes(table), layout.subscriptions(seen.snapshot_id)
     create_file(path, data)
     return SubscriptionsFile(name=path.name, rows=len(table), sha256=hashlib.sha256(data).hexdigest())
 
 
-def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> dict[GroupId, frozenset[str]] | None:
-    """Return the topics of each group whose subscriptions are known; ``None`` for a snapshot of an earlier version.
+def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscriptions | None:
+    """Return what a snapshot saw of the subscriptions; ``None`` for a snapshot of a version that kept none.
 
     Raises ``SnapshotError`` if the table is missing or not what the manifest vouches for, and ``StorageError``.
     """
@@ -76,6 +103,11 @@ def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> dict[Group
     if sealed is None:
         return None
     path = layout.subscriptions(manifest.snapshot_id)
-    table = read_sealed(path, "subscriptions", SUBSCRIPTION_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
-    rows = zip(table["group_id"].to_pylist(), table["topics"].to_pylist(), strict=True)
-    return {group_id: frozenset(topics) for group_id, topics in rows}
+    known = (SUBSCRIPTION_COLUMNS, COMPLETE_SUBSCRIPTION_COLUMNS)
+    table = read_sealed(path, "subscriptions", *known, sha256=sealed.sha256, rows=sealed.rows)
+    group_ids = table["group_id"].to_pylist()
+    complete = table["complete"].to_pylist() if "complete" in table.column_names else [True] * len(group_ids)
+    seen = dict(zip(group_ids, map(frozenset, table["topics"].to_pylist()), strict=True))
+    return Subscriptions(
+        proven={id_: seen[id_] for id_, all_ in zip(group_ids, complete, strict=True) if all_}, seen=seen
+    )

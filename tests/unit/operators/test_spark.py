@@ -358,3 +358,29 @@ def test_a_job_that_does_not_exist_is_told_before_anything_is_written(spark_hook
     with pytest.raises(ConfigurationError, match="is neither a job of this package nor a path"):
         KafkaSparkSubmitOperator(task_id="t", application="no_such_job").execute({})
     assert spark_hook.made == []
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("read", "here", "committed"),
+    [
+        (CLUSTER_ID, CLUSTER_ID, True),
+        (None, CLUSTER_ID, True),  # of an earlier version
+        ("another", CLUSTER_ID, False),  # to which cluster linking copies the offsets, too
+        (CLUSTER_ID, None, False),  # brokers that start may not know it yet
+    ],
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_result_is_committed_to_the_cluster_that_spark_read(
+    admin: FakeAdmin, tmp_path: Path, read: str | None, here: str | None, committed: bool, exists: bool
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5, T1: 10})} if exists else {}
+    admin.cluster = here
+    path = str(tmp_path / "r.json")
+    result(path, kafka_cluster_id=read, **({} if exists else {"before": []}))
+    if committed:
+        assert commit(tmp_path, "b", path)["counts"]["changed"] == 1
+        return
+    with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster '{read}'.* to {here!r}: nothing was committed"):
+        commit(tmp_path, "b", path)
+    assert [group.positions for group in admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])

@@ -23,7 +23,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import (
     load_manifest,
     snapshot_ids,
 )
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import Subscriptions, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
@@ -35,9 +35,11 @@ pytestmark = pytest.mark.safety
 
 def judged(layout: Layout, *, hours: float = 24, observations: int = 2, max_gap: timedelta | None = None) -> list[Any]:
     snapshot = SnapshotReader(layout, latest_manifest(layout).snapshot_id)
-    groups = read_subscriptions(layout, snapshot.manifest)
-    assert groups is not None
-    return list(judge(layout, snapshot, groups, enough=hours * HOUR, observations=observations, max_gap=max_gap))
+    subscribed = read_subscriptions(layout, snapshot.manifest)
+    assert subscribed is not None
+    return list(
+        judge(layout, snapshot, subscribed.proven, enough=hours * HOUR, observations=observations, max_gap=max_gap)
+    )
 
 
 def old_of(layout: Layout, **how: Any) -> UnreadTopic:
@@ -244,6 +246,21 @@ async def test_snapshots_of_another_cluster_in_the_folder_are_left_out(tmp_path:
     assert old_of(layout).observations == 2
 
 
+@pytest.mark.parametrize(("subscribed", "observations"), [({"live"}, 2), ({"live", "old"}, 1)])
+async def test_a_snapshot_that_does_not_know_its_cluster_can_only_end_an_idle_time(
+    tmp_path: Path, subscribed: set[str], observations: int
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    known = admin.cluster
+
+    def before(hour: int) -> None:
+        admin.cluster = None if hour == 1 else known
+        admin.groups["app"]._subscribed = frozenset(subscribed if hour == 1 else {"live"})
+
+    await snapshots(admin, layout, before=before)
+    assert old_of(layout).observations == observations
+
+
 async def test_a_snapshot_of_a_version_without_subscriptions_proves_none(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     await snapshots(admin, layout, 3)
@@ -294,7 +311,11 @@ def seen(at: datetime, old: str, live: str) -> ObservedGroup:
 
 
 STEPS = st.lists(
-    st.tuples(st.sampled_from("aab"), st.sampled_from("xy"), st.sampled_from(["live", "old", "both", None])),
+    st.tuples(
+        st.sampled_from("aab"),
+        st.sampled_from("xy"),
+        st.sampled_from(["live", "old", "both", None, "some live", "some old"]),
+    ),
     max_size=12,
 )
 
@@ -303,6 +324,7 @@ STEPS = st.lists(
 def test_the_idle_time_is_that_of_a_plain_definition(steps: list[tuple[str, str, str | None]]) -> None:
     """Look at each stretch of the history that ends now: the longest that holds is the idle time."""
     sets = {"live": frozenset({"live"}), "old": frozenset({"old"}), "both": frozenset({"live", "old"})}
+    parts = {"some live": sets["live"], "some old": sets["old"]}
     history = [("a", "x", "live"), *steps]  # newest first
     group = JudgedGroup(
         newest=seen(NOW, "a", "x"),
@@ -312,9 +334,11 @@ def test_the_idle_time_is_that_of_a_plain_definition(steps: list[tuple[str, str,
     for number, (old, live, names) in enumerate(steps, 1):
         if group.open:
             at = NOW - number * HOUR
-            group.look_back(seen(at, old, live), sets.get(names or ""), fake_manifest(number), None)
-    stretch = 0
-    while stretch + 1 < len(history) and history[stretch + 1][0] == "a" and history[stretch + 1][2] in ("live", None):
+            proven = {"app": sets[names]} if names in sets else {}
+            subscribed = Subscriptions(proven=proven, seen=proven or ({"app": parts[names]} if names else {}))
+            group.look_back(seen(at, old, live), subscribed, fake_manifest(number), None)
+    stretch, idle = 0, ("live", "some live", None)
+    while stretch + 1 < len(history) and history[stretch + 1][0] == "a" and history[stretch + 1][2] in idle:
         stretch += 1
     counted = [number for number in range(stretch + 1) if history[number][2] == "live"]
     topic = group.topics["old"]

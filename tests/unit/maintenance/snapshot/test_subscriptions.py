@@ -1,16 +1,25 @@
-"""The table of subscriptions: a group is in it only if all that its members read is known."""
+"""The table of subscriptions: what members read, and whether it is known to be all of it."""
 
 from __future__ import annotations
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions, topics_read
+from airflow_kafka_groups.maintenance.snapshot.sealed_table import table_bytes
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import (
+    Subscriptions,
+    read_subscriptions,
+    topics_read,
+    topics_seen,
+)
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType, MemberDescription, TopicPartition
 from tests.fakes.admin import FakeAdmin
@@ -52,11 +61,40 @@ async def test_a_snapshot_has_them_complete_however_many_they_are(tmp_path: Path
     many = frozenset(f"t{number:03}" for number in range(300))
     admin.add("big", ("t000", 0, 1), members=12, subscribed=many)
     admin.add("asleep", ("t000", 0, 1))
-    admin.add("busy", ("t000", 0, 1), members=1, state=GroupState.PREPARING_REBALANCE)
+    admin.add("busy", ("t000", 0, 1), members=1, state=GroupState.PREPARING_REBALANCE, subscribed=frozenset({"t000"}))
     snapshot_id = (await take_snapshot(admin, layout)).snapshot_id
     manifest = load_manifest(layout, snapshot_id)
-    assert read_subscriptions(layout, manifest) == {"big": many}
+    found = read_subscriptions(layout, manifest)
+    assert found == Subscriptions(proven={"big": many}, seen={"big": many, "busy": frozenset({"t000"})})
     path = layout.subscriptions(snapshot_id)
     path.write_bytes(b"")
     with pytest.raises(SnapshotError, match="damaged"):
         read_subscriptions(layout, manifest)
+
+
+async def test_a_table_of_an_earlier_version_proves_what_it_has(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(), Layout(tmp_path, "prod")
+    admin.add("g", ("t", 0, 1), members=1, subscribed=frozenset({"t"}))
+    manifest = load_manifest(layout, (await take_snapshot(admin, layout)).snapshot_id)
+    path = layout.subscriptions(manifest.snapshot_id)
+    data = table_bytes(pq.read_table(str(path)).drop_columns("complete"))
+    path.write_bytes(data)
+    assert manifest.subscriptions is not None
+    sealed = replace(manifest.subscriptions, sha256=hashlib.sha256(data).hexdigest())
+    topics = {"g": frozenset({"t"})}
+    found = read_subscriptions(layout, replace(manifest, subscriptions=sealed))
+    assert found == Subscriptions(proven=topics, seen=topics)
+
+
+@pytest.mark.parametrize(
+    "described",
+    [
+        group(member("a"), state=GroupState.RECONCILING),
+        group(member("a"), member(subscribed_topics=None)),
+        group(member("a", assignment_known=False)),
+        group(member("a"), member("a", subscribed_pattern="b.*")),
+        group(member(assignment=(TopicPartition("a", 0),)), member(subscribed_topics=None)),
+    ],
+)
+def test_what_is_known_of_one_member_is_seen(described: GroupDescription) -> None:
+    assert topics_seen(described) == {"a"}

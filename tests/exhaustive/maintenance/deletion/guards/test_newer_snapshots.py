@@ -62,6 +62,18 @@ async def test_a_group_that_a_newer_snapshot_shows_in_use_is_kept(
     assert newer.snapshot_id in next(item.reason for item in report.outcomes if item.group_id == "a")
 
 
+async def test_a_newer_snapshot_that_does_not_know_its_cluster_counts(tmp_path: Path) -> None:
+    """Brokers that start may not know the cluster's id yet, such as those of Redpanda."""
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    joins(admin)
+    known, admin.cluster = admin.cluster, None
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"], admin.cluster = FakeGroup(), known
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    assert fates(report) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
 async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path: Path) -> None:
     admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
     plan, _ = await backed_up(admin, layout)
