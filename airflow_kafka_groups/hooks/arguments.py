@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -165,6 +165,10 @@ def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
+_WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
+"""Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
+
+
 def read_storage_path(field: str, value: Any) -> str:
     """Read an absolute path or a URL. Relative paths are refused: tasks run in different working folders."""
     text = read_place(field, value)
@@ -179,19 +183,29 @@ def read_place(field: str, value: Any) -> str:
     With one, it would be in rendered templates, XComs and logs: an argument is checked before Airflow stores it.
     """
     text = read_text(field, value)
-    parts = urlsplit(text)
-    if parts.scheme and parts.scheme != "file":
-        # A secret key may have slashes: then the part before the first one is no host with a port either.
-        user, at, host = parts.netloc.rpartition("@")
-        port = host.partition(":")[2]
-        if ":" in user or (not at and "@" in parts.path and port and not port.isdecimal()):
-            raise ConfigurationError(
-                field,
-                f"{parts.scheme}://…",
-                "a password or secret key in a URL would be in XCom and in logs: create an Airflow connection with it, "
-                f"and write the connection's id, such as {parts.scheme}://my_connection@bucket/folder",
-            )
+    scheme, separator, rest = text.partition("://")
+    if separator and _has_password(scheme.lower().rpartition("::")[2], rest):
+        raise ConfigurationError(
+            field,
+            f"{scheme}://…",
+            "a password or secret key in a URL would be in XCom and in logs: create an Airflow connection with it, "
+            f"and write the connection's id, such as {scheme}://my_connection@bucket/folder",
+        )
     return text
+
+
+def _has_password(scheme: str, rest: str) -> bool:
+    """Return whether what follows ``://`` has a user and a password: also one with a slash, and in doubt."""
+    if scheme == "file":
+        return False
+    place = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = place.rpartition("@")
+    if at:
+        return ":" in user
+    host, colon, port = place.partition(":")
+    if not colon or "@" not in rest:
+        return False
+    return scheme in _WITHOUT_PORTS or not (host and port.isdecimal())
 
 
 def read_place_or_nothing(field: str, value: Any) -> str:

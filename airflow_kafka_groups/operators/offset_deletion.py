@@ -45,6 +45,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         from airflow_kafka_groups.contracts.formats import FORMAT
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.contracts.paths import CHANGES
+        from airflow_kafka_groups.maintenance.durable_files import sync_file
         from airflow_kafka_groups.maintenance.protocols import committed_of
         from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
         from airflow_kafka_groups.maintenance.restore.forget import forget_offsets
@@ -76,7 +77,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
                 return {group_id: len(commits) for group_id, commits in before.items()}
             changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
             head = {"format": FORMAT, "run_id": run_id, "what": "delete offsets", "cluster": layout.cluster}
-            write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "dry_run": False, "groups": changes})
+            record = {**head, "dry_run": False, "groups": changes}
+            sync_file(write_json(layout.root / CHANGES, f"{run_id}-before.json", record))
             if failed := await forget_offsets(admin, before, partial(self.log_progress, "delete offsets")):
                 raise GroupsFailedError(failed, len(before))
             return {group_id: len(commits) for group_id, commits in before.items()}

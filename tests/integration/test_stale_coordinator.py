@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from typing import cast
 
 import pytest
 
@@ -23,7 +24,7 @@ from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
 from airflow_kafka_groups.maintenance.deletion.recheck import Expected
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome
 from airflow_kafka_groups.models import (
     GroupListing,
@@ -69,7 +70,9 @@ async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_succe
                 changes = [Change(group_id=group, before=BEFORE, after=BEFORE) for group in set_back]
                 describing = asyncio.create_task(admin.describe_consumer_groups(pruned))
                 changing = asyncio.create_task(
-                    apply_changes(admin, changes, dry_run=False, rewrite=True, max_read_age_seconds=15)
+                    apply_changes(
+                        cast("CommitAdmin", admin), changes, dry_run=False, rewrite=True, max_read_age_seconds=15
+                    )
                 )
                 await asyncio.sleep(0.5)
             finally:

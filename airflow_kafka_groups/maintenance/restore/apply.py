@@ -28,7 +28,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
@@ -38,9 +38,9 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     is_same,
     name_of,
 )
+from airflow_kafka_groups.maintenance.restore.same_topics import SameTopics
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
 from airflow_kafka_groups.models import (
-    Broker,
     BrokerId,
     GroupDescription,
     GroupOffsets,
@@ -58,11 +58,8 @@ _PARTITIONS = 50  # of __consumer_offsets, as brokers are shipped; where there a
 _PARTITIONS_OF_A_BROKER = 2
 
 
-class CommitAdmin(GroupAdmin, Protocol):
+class CommitAdmin(BackupAdmin, Protocol):
     """The part of ``AdminClient`` that this module uses."""
-
-    async def brokers(self) -> tuple[Broker, ...]:
-        """Return the live brokers."""
 
     async def alter_consumer_group_offsets(
         self,
@@ -98,7 +95,8 @@ async def apply_changes(
         that was read. Default: no limit.
     """
     size = chunk_groups or _CHUNK_GROUPS
-    one = partial(_apply_chunk, admin, dry_run, may_be_absent, rewrite, max_read_age_seconds)
+    topics = SameTopics(admin, changes)
+    one = partial(_apply_chunk, admin, topics, dry_run, may_be_absent, rewrite, max_read_age_seconds)
     order = await _commit_order(admin, [change.group_id for change in changes], size)
     results: list[ChangeResult] = []
     under_way: deque[asyncio.Task[list[ChangeResult]]] = deque()
@@ -115,7 +113,8 @@ async def apply_changes(
         for task in under_way:
             task.cancel()
         await asyncio.gather(*under_way, return_exceptions=True)
-    return [result for _, result in sorted(zip(order, results, strict=True), key=itemgetter(0))]
+    in_order = [result for _, result in sorted(zip(order, results, strict=True), key=itemgetter(0))]
+    return await topics.fail_recreated(changes, in_order)
 
 
 async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int) -> Sequence[int]:
@@ -142,6 +141,7 @@ async def _commit_order(admin: CommitAdmin, group_ids: Sequence[str], size: int)
 
 async def _apply_chunk(
     admin: CommitAdmin,
+    topics: SameTopics,
     dry_run: bool,
     may_be_absent: bool,
     rewrite: bool,
@@ -159,6 +159,7 @@ async def _apply_chunk(
     described, now = await read_groups(admin, candidates) if candidates else (GroupResults[GroupDescription](()), {})
     results: dict[str, ChangeResult] = {}
     ready: dict[str, Change] = {}
+    chunk = await topics.without_recreated(chunk)
     for change in chunk:
         reason = change.kept or why_kept(
             change, described.get(change.group_id), now.get(change.group_id), may_be_absent
@@ -181,7 +182,7 @@ async def _apply_chunk(
         results |= written
         if moved and again:
             once_more = [ready[group_id] for group_id in moved]
-            reread = await _apply_chunk(admin, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
+            reread = await _apply_chunk(admin, topics, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
             results |= {result.group_id: result for result in reread}
     return [results[change.group_id] for change in chunk]
 

@@ -32,6 +32,7 @@ class Change:
     :param after: the offsets to commit; other partitions are not changed.
     :param skipped: partitions that are left out, with the reason.
     :param kept: why the group must not be changed at all.
+    :param topic_ids: the ids that topics must still have when it is committed. Default: any.
     """
 
     group_id: str
@@ -39,6 +40,7 @@ class Change:
     after: Commits = field(default_factory=dict)
     skipped: Mapping[TopicPartition, str] = field(default_factory=dict)
     kept: str | None = None
+    topic_ids: Mapping[str, str] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the change as JSON values: a record that allows undoing it."""

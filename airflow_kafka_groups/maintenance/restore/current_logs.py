@@ -22,9 +22,11 @@ class CurrentLogs:
 
     :param ends: (log start, log end) of each partition, or why they are not known.
     :param recreated: the topics that are not the backup's, with a message each.
+    :param topic_ids: the ids that topics must still have when something is committed. Default: any.
     """
 
-    def __init__(self, ends: Ends, recreated: Mapping[str, str]) -> None:
+    def __init__(self, ends: Ends, recreated: Mapping[str, str], topic_ids: Mapping[str, str] | None = None) -> None:
+        self.topic_ids = topic_ids or {}
         self._ends = ends
         self._recreated = recreated
         self._known: dict[tuple[str, tuple[int, ...]], _Columns | None] = {}
@@ -69,23 +71,28 @@ class CurrentLogs:
 async def current_logs(admin: BackupAdmin, backup: Backup, partitions: Iterable[TopicPartition]) -> CurrentLogs:
     """Ask the brokers for the logs of partitions, and for the ids of the backup's topics."""
     wanted = list(partitions)
-    ends = await log_ends(admin, wanted)
-    return CurrentLogs(ends, await recreated_topics(admin, backup, {where.topic for where in wanted}))
+    ids = ids_of(backup, {where.topic for where in wanted})
+    return CurrentLogs(await log_ends(admin, wanted), await recreated_topics(admin, ids), ids)
 
 
-async def recreated_topics(admin: BackupAdmin, backup: Backup, topics: Iterable[str] = ()) -> dict[str, str]:
-    """Return the topics whose id differs from the backup's, with a message each. Topics without an id are ignored.
+def ids_of(backup: Backup, topics: Iterable[str] = ()) -> dict[str, str]:
+    """Return the ids that topics had at the time of a backup; none if it has no ids.
 
     :param topics: further topics of the backup. Default: none. Where others had an id, one without did not exist:
         brokers show a user no offsets of topics that this user may not describe.
     """
-    if not backup.topic_ids:
-        return {}
-    then = {**dict.fromkeys(sorted(topics), ""), **backup.topic_ids}
-    here = await admin.topic_ids(then)
+    return {**dict.fromkeys(sorted(topics), ""), **backup.topic_ids} if backup.topic_ids else {}
+
+
+async def recreated_topics(admin: BackupAdmin, ids: Mapping[str, str]) -> dict[str, str]:
+    """Return the topics that have another id by now, with a message each. Topics without an id are ignored.
+
+    :param ids: the ids of the topics before.
+    """
+    here = await admin.topic_ids(ids) if ids else {}
     return {
         topic: f"the topic was recreated: its id is {here[topic]} and was {before or _NOT_KNOWN}"
-        for topic, before in then.items()
+        for topic, before in ids.items()
         if here.get(topic, before) != before
     }
 

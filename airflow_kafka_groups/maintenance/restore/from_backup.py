@@ -76,7 +76,7 @@ def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, over
     """
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
-    return _change(group, before, _skipped(group, logs))
+    return _change(group, before, _skipped(group, logs), logs.topic_ids)
 
 
 def propose_topics(
@@ -102,16 +102,19 @@ def propose_topics(
     if len(used) == len(now):
         return Change(group_id=group_id, before=before, kept=next(iter(used.values())))
     kept = {where: used[where.topic] for where in group.offsets if where.topic in used}
-    return _change(group, before, _skipped(group, logs) | kept)
+    return _change(group, before, _skipped(group, logs) | kept, logs.topic_ids)
 
 
-def _change(group: BackedUpGroup, before: Commits, skipped: Mapping[TopicPartition, str]) -> Change:
+def _change(
+    group: BackedUpGroup, before: Commits, skipped: Mapping[TopicPartition, str], topic_ids: Mapping[str, str]
+) -> Change:
     saved = group.offsets  # each of a backup's partitions has a commit
     after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
     kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
-    return Change(group_id=group.entry.group_id, before=before, after=after, skipped=skipped, kept=kept)
+    group_id = group.entry.group_id
+    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept, topic_ids=topic_ids)
 
 
 def _used(where: TopicPartition, before: Commits) -> str:

@@ -14,6 +14,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import OutcomeUnknownError, StorageError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
     KEPT_AT,
@@ -83,9 +84,9 @@ async def change_recorded(
         changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
         if not dry_run:  # recorded before anything is written, so that the change can be undone
             proposed = (change.to_json() for change in changes)
-            await asyncio.to_thread(
-                write_listing, layout.root / CHANGES, f"{name}before.json", head, "groups", proposed
-            )
+            place = (layout.root / CHANGES, f"{name}before.json")
+            path = await asyncio.to_thread(write_listing, *place, head, "groups", proposed)
+            await asyncio.to_thread(sync_file, path)
         if apply is None:
             apply = partial(
                 apply_changes,

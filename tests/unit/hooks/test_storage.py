@@ -39,10 +39,15 @@ def test_a_kind_of_storage_without_its_provider_says_what_to_install() -> None:
 
 
 @pytest.mark.parametrize(
-    "url", ["s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/den@bucket/x", "s3://AKIA:hid+den%2F@bucket", "gs://:hidden@b"]
+    "url",
+    [
+        *("s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/den@bucket/x", "s3://AKIA:hid+den%2F@bucket", "gs://:hidden@b"),
+        *("s3://AKIA:/hidden@bucket/x", "s3://AKIA:7/hidden@bucket/x", "S3://AKIA:7/hidden@bucket/x"),
+        *("sftp://me:hid#den@host/x", "sftp://me:hid?den@host/x", "simplecache::s3://AKIA:7/hidden@bucket/x"),
+    ],
 )
 def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"storage_path \(got '(s3|gs)://…'\): .*my_connection@") as caught:
+    with pytest.raises(ConfigurationError, match=r"storage_path \(got '[\w:]+://…'\): .*my_connection@") as caught:
         open_path("storage_path", url)
     assert "hid" not in str(caught.value)
 

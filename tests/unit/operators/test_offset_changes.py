@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,33 @@ def test_what_was_there_is_on_record_before_it_is_changed(admin: FakeAdmin, tmp_
     ]
     assert result["counts"] == found["counts"]
     assert Path(found["result_path"]).exists()
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("kind", "arguments", "call"),
+    [
+        (ResetGroupOffsetsOperator, {"to": "latest"}, "alter"),
+        (DeleteGroupOffsetsOperator, {"topics": ["t"]}, "delete offsets"),
+    ],
+)
+def test_the_record_outlasts_a_crash_of_the_machine(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: Any, arguments: dict[str, Any], call: str
+) -> None:
+    """It is on the disk, not only in its cache, before the brokers are asked to change anything."""
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def sync(number: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{number}"))
+        fsync(number)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    seen: list[list[str]] = []
+    admin.before = lambda name: seen.append(list(synced)) if name == call else None
+    run(kind, tmp_path, group_ids=["a"], **arguments)
+    assert [sum(name.endswith("-before.json") for name in names) for names in seen] == [1]
 
 
 def test_a_dry_run_changes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.cluster_view import read_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
-from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
+from airflow_kafka_groups.maintenance.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -291,7 +291,7 @@ async def test_a_client_that_cannot_learn_topic_ids_backs_up_without_them_and_sa
     assert "a restore may not notice a recreated topic: sasl.mechanism: no Kerberos" in caplog.text
     known = replace(backup, topic_ids={"t": "id-of-t"})
     with pytest.raises(UnsupportedByClientError):
-        await recreated_topics(admin, known)
+        await recreated_topics(admin, ids_of(known))
 
 
 class Recreating(FakeAdmin):
@@ -339,7 +339,7 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert backup.topic_ids == {"t": "" if created_only else "id-of-t", "u": "id-of-u"}
     was = "not known when the offsets were read" if created_only else "id-of-t"
     reason = f"the topic was recreated: its id is id-of-the-new-t and was {was}"
-    assert await recreated_topics(admin, load_backup(layout, backup.plan_id)) == {"t": reason}
+    assert await recreated_topics(admin, ids_of(load_backup(layout, backup.plan_id))) == {"t": reason}
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
 
 
@@ -448,4 +448,4 @@ async def test_a_topic_that_was_recreated_since_the_plan_keeps_the_id_that_the_p
     admin.ids["t"] = "id-of-the-new-t"
     backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert dict(backup.topic_ids) == {"t": "id-of-t", "gone": "id-of-gone"}
-    assert list(await recreated_topics(admin, load_backup(layout, plan.plan_id))) == ["t"]
+    assert list(await recreated_topics(admin, ids_of(load_backup(layout, plan.plan_id)))) == ["t"]
