@@ -9,6 +9,8 @@ import pytest
 
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.backup.named import backup_named
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
@@ -42,5 +44,11 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
         await asyncio.to_thread(make, where, 10, [TOPIC])
         new_id = await asyncio.to_thread(topic_id_of, where, TOPIC)
         (after,) = await propose_restore(admin, layout, backup.plan_id)
+        # A restore of many groups takes minutes: this is one that began before.
+        (done,) = await apply_changes(admin, [before], dry_run=False, may_be_absent=True)
+        read = (await admin.list_consumer_group_offsets(["restored"]))["restored"].unwrap()
     reason = f"the topic was recreated: its id is {new_id} and was {ids[TOPIC]}"
     assert (set(after.after), after.skipped) == ({TopicPartition(KEPT, 0)}, {TopicPartition(TOPIC, 0): reason})
+    assert (done.outcome, done.partitions) == (ChangeOutcome.CHANGED, 1)
+    assert done.skipped == {f"{TOPIC}[0]": reason}
+    assert {where.topic for where, value in read.items() if value is not None} == {KEPT}
