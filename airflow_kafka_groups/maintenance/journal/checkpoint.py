@@ -27,6 +27,9 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 CHECKPOINT_RUNS = 50
 """Runs after which a checkpoint is made."""
 
+_FIELDS = ["group", "runs", "deletion", "life", "gone"]
+"""The fields of a line's rows. A checkpoint with others is of another version, and is not believed."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Row:
@@ -36,24 +39,27 @@ class _Row:
     runs: tuple[int, ...]
     deletion: Deletion | None
     life: Life | None
+    gone: Life | None
 
     def to_json(self) -> list[Any]:
-        deleted, life = self.deletion, self.life
+        deleted, lives = self.deletion, (self.life, self.gone)
         return [
             self.group_id,
             self.runs,
             None if deleted is None else [deleted.at.isoformat(), deleted.run_id, deleted.outcome.value],
-            None if life is None else [life.at.isoformat(), life.run_id, life.code, life.reason],
+            *(None if life is None else [life.at.isoformat(), life.run_id, life.code, life.reason] for life in lives),
         ]
 
     @classmethod
     def from_json(cls, row: Sequence[Any]) -> _Row:
-        group_id, runs, deleted, life = row
+        group_id, runs, deleted, *lives = row
+        life, gone = (None if found is None else Life(group_id, parse_time(found[0]), *found[1:]) for found in lives)
         return cls(
             group_id,
             tuple(runs),
             None if deleted is None else Deletion(group_id, parse_time(deleted[0]), deleted[1], Outcome(deleted[2])),
-            None if life is None else Life(group_id, parse_time(life[0]), *life[1:]),
+            life,
+            gone,
         )
 
 
@@ -67,14 +73,17 @@ def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry
     """
     ended = [run for run in runs if run.ended is not None]
     history = History(ended)
-    deletions, lives = history.deletions(), history.lives()
+    deletions, lives, gone = history.deletions(), history.lives(), history.lives(gone=True)
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
     for run in ended:
         requests.setdefault(run.request_id, []).append(run.number)
         for group_id in run.outcomes:
             of_group.setdefault(group_id, []).append(run.number)
-    rows = [_Row(id_, tuple(numbers), deletions.get(id_), lives.get(id_)) for id_, numbers in of_group.items()]
+    rows = [
+        _Row(id_, tuple(numbers), deletions.get(id_), lives.get(id_), gone.get(id_))
+        for id_, numbers in of_group.items()
+    ]
     name = new_id(parse_time(last.data["at"]))  # a name of this try: of two runs that begin at once, one wins
     where = checkpoint_folder(folder)
     body = write_blocks(
@@ -84,6 +93,7 @@ def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry
         "kind": "checkpoint",
         "runs": len(runs),
         "last": last.sha256,
+        "fields": _FIELDS,
         "open": [run.number for run in runs if run.ended is None],
         "requests": requests,
         "leases": {group_id: at.isoformat() for group_id, at in leases_of(runs).items()},
@@ -121,9 +131,9 @@ class Checkpoint:
         """Yield the latest deletion of each group that has one."""
         return (row.deletion for row in self.rows() if row.deletion is not None)
 
-    def lives(self) -> Iterator[Life]:
-        """Yield the latest proof of life of each group that has one."""
-        return (row.life for row in self.rows() if row.life is not None)
+    def lives(self, *, gone: bool = False) -> Iterator[Life]:
+        """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
+        return (life for row in self.rows() if (life := row.gone if gone else row.life) is not None)
 
     def of_request(self, request_id: str) -> list[RunRecord]:
         """Read the tries of a request."""
@@ -153,7 +163,7 @@ def read_checkpoint(
     where = checkpoint_folder(folder)
     try:
         entry = read_entry(where / str(named["file"]), "checkpoint")
-        if entry is None or entry.sha256 != named["sha256"]:
+        if entry is None or entry.sha256 != named["sha256"] or entry.data.get("fields") != _FIELDS:
             return None
         checkpoint = Checkpoint(where, entry.data, read_run)
         checkpoint.verify()

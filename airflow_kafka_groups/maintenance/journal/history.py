@@ -138,8 +138,8 @@ class Settled(Protocol):
     def deletions(self) -> Iterable[Deletion]:
         """Return the latest deletion, certain or possible, of each group."""
 
-    def lives(self) -> Iterable[Life]:
-        """Return the latest proof of life of each group that has one."""
+    def lives(self, *, gone: bool = False) -> Iterable[Life]:
+        """Return the latest proof of life of each group that has one, or the latest that found it gone."""
 
     def of_request(self, request_id: str) -> list[RunRecord]:
         """Read the tries of a request."""
@@ -175,17 +175,20 @@ class History:
                     found[group_id] = Deletion(group_id, at, run.run_id, run.outcomes[group_id].outcome)
         return found
 
-    def lives(self, request_id: str | None = None) -> dict[str, Life]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, Life]:
         """Return the latest proof of life of each group that has one.
 
         :param request_id: only those found by the tries of this request. Default: all.
+        :param gone: only those that found the group gone. Default false.
         """
         found: dict[str, Life] = {}
         if request_id is None and self.settled is not None:
-            found = {item.group_id: item for item in self.settled.lives()}
+            found = {item.group_id: item for item in self.settled.lives(gone=gone)}
         for run in self._of(request_id):
             for group_id, outcome in run.alive().items():
                 at = run.decided_at[group_id]
+                if gone and outcome.outcome is not Outcome.GONE:
+                    continue
                 if group_id not in found or found[group_id].at <= at:
                     found[group_id] = Life(group_id, at, run.run_id, outcome.code, outcome.reason)
         return found

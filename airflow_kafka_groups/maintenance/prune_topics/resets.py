@@ -20,7 +20,7 @@ class Resets:
     def __init__(self, history: History) -> None:
         self._own = history.idle_resets()
         self._groups = history.deletions()
-        self._gone = {id_: life for id_, life in history.lives().items() if life.code == Reason.GONE.value}
+        self._gone = history.lives(gone=True)
 
     def why_reset(self, group_id: str, name: str, judged_at: datetime, min_idle_seconds: float) -> IdleReset | None:
         """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had.

@@ -42,7 +42,8 @@ def runs(folder: Path, first: int, last: int, *, open_ones: tuple[int, ...] = ()
         run = of_cluster.begin(header, at, after=of_cluster.current())
         names = [f"g{number}", "often"]
         run.intend(dict.fromkeys(names, "f"), at)
-        outcomes = [*map(deleted, names), kept(f"alive{number}", Reason.HAS_MEMBERS, "1 member")]
+        left = GroupOutcome(group_id=f"alive{number - 1}", outcome=Outcome.GONE, code="gone", reason="it is gone")
+        outcomes = [*map(deleted, names), left, kept(f"alive{number % 5}", Reason.HAS_MEMBERS, "1 member")]
         if number not in open_ones:
             run.conclude(outcomes, at)
             run.end(outcomes, {}, at)
@@ -51,6 +52,8 @@ def runs(folder: Path, first: int, last: int, *, open_ones: tuple[int, ...] = ()
 def same(one: History, other: History) -> None:
     assert one.deletions() == other.deletions()
     assert one.lives() == other.lives()
+    assert one.lives(gone=True) == other.lives(gone=True)
+    assert one.lives() != one.lives(gone=True) or not one.lives()
     assert one.idle_resets() == other.idle_resets()
     for minutes in range(0, 20, 2):
         since = NOW + timedelta(minutes=minutes)
@@ -146,7 +149,7 @@ def test_a_checkpoint_in_doubt_is_not_believed(tmp_path: Path, suffix: str, chan
     same(current, of_cluster.read())
 
 
-@pytest.mark.parametrize("change", [{"requests": {}}, {"open": []}, {"leases": {}}], ids=str)
+@pytest.mark.parametrize("change", [{"requests": {}}, {"open": []}, {"leases": {}}, {"fields": 4}], ids=str)
 def test_a_checkpoint_that_is_sound_and_another_is_not_believed(tmp_path: Path, change: dict[str, object]) -> None:
     """Nothing in it is damaged, its lines have their seals: only the next run's first entry tells."""
     runs(tmp_path, 1, EVERY + 2, open_ones=(2,))
