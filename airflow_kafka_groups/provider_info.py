@@ -106,11 +106,15 @@ _OPTIONS = {
         example="7d",
     ),
     "max_groups": _option("integer", "The most groups of one plan, or of one deletion by name.", example="500"),
-    "max_share": _option("float", "The largest share of all groups in one plan, above 0 and at most 1.", example="0.2"),
+    "max_share": _option(
+        "float",
+        "The largest share of all groups in one plan, or of one deletion by name, above 0 and at most 1.",
+        example="0.2",
+    ),
     "approve_above": _option(
         "integer",
-        "A plan of more groups than this needs a person's approval, and so many groups cannot be deleted by name. 0: "
-        "every plan.",
+        "A plan of more groups than this needs a person's approval, and more groups than this cannot be deleted by "
+        "name. 0: every plan needs one, and no group can be deleted by name.",
         example="0",
     ),
     "require_commit_log": _option(
@@ -121,7 +125,7 @@ _OPTIONS = {
     ),
     "policy_file": _option(
         "string",
-        "The only policy file by which may be planned and deleted. If it is set, groups cannot be deleted by name "
+        "The only policy file that plans and deletions may use. If it is set, groups cannot be deleted by name "
         "unless named_deletions allows it.",
         example="s3://bucket/policy.yaml",
     ),
@@ -216,7 +220,8 @@ _EXTRA_FIELDS = {
     "floors": _field(
         "Limits of every clean-up",
         'Limits that no DAG or run can exceed, as JSON, e.g. {"min_idle_seconds": "7d", "max_groups": 200, '
-        '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path. Empty: no limits.',
+        '"approve_above": 0}. Also: max_share, dry_run_only, named_deletions, storage_path, require_commit_log, '
+        "policy_file. Empty: no limits.",
         type=["object", "null"],
     ),
     "lease_group_prefix": _field(
@@ -238,7 +243,8 @@ _EXTRA_FIELDS = {
     ),
     "parallelism": _field(
         "Parallelism",
-        "Batches in flight at each broker. Empty: 3. Brokers before 3.0 take one group per request: 64 times as many.",
+        "In flight at each broker. Empty: 3 batches, 256 single requests (Kafka before 3.0) and 64 connections for "
+        "commits. A number N: N, 64 times N, and 20 times N but at most 64.",
         type=["integer", "null"],
         minimum=1,
         maximum=64,

@@ -14,7 +14,12 @@ from airflow.sdk import DAG, Param, task
 from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
-GROUPS: dict[str, Any] = {"type": "integer", "minimum": 1, "title": "Groups per range", "description": "How many."}
+GROUPS: dict[str, Any] = {
+    "type": "integer",
+    "minimum": 1,
+    "title": "Groups per range",
+    "description": "Number of groups that one task reads at a time.",
+}
 
 
 def open_job(params: Any, job: str) -> tuple[Any, Any]:

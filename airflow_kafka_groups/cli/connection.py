@@ -57,7 +57,10 @@ def add_storage_arguments(parser: ArgumentTarget) -> None:
         help="folder above all clusters, or its URL (default: that of KAFKA_GROUPS_DEFAULTS)",
     )
     parser.add_argument(
-        "--cluster", metavar="NAME", help="the cluster's folder (default: as in the DAGs, the connection's id)"
+        "--cluster",
+        metavar="NAME",
+        help="the cluster's folder; required without --conn-id (default: the cluster of KAFKA_GROUPS_DEFAULTS if that "
+        "has the same connection, otherwise the connection's id)",
     )
 
 

@@ -109,7 +109,7 @@ class _Observer(DeletionObserver):
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
-        say("interrupted: the groups that are left are kept; wait for the end of the record")
+        say("interrupted: remaining groups are kept; finishing the record")
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Draw how far a stage is."""

@@ -83,7 +83,7 @@ def _examine_versions(api_versions: Mapping[int, ApiVersions], report: Report) -
     of_brokers = list(api_versions.values())
     if missing := [api.name for api in _NEEDED if not all(of.supports(api, api.min_version) for of in of_brokers)]:
         text = f"Some brokers lack {', '.join(missing)}, without which nothing can be cleaned up."
-        report.fail("API versions", text, "Use Kafka 2.0 or later, or ask the provider to allow them.")
+        report.fail("API versions", text, "Use Kafka 2.8 or later, or ask the provider to allow them.")
         return
     older = [what for api, version, what in _OLDER if not all(of.supports(api, version) for of in of_brokers)]
     if older:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 SAMPLE_GROUPS = 50
 _DAY = 86_400
 _ACLS = (
-    "Add the ACLs of the table in docs/howto/connection.md: Describe, Read and Delete on groups, Describe and Read on "
-    "topics."
+    "Add the missing ACLs: Describe, Read and Delete on groups, Describe and Read on topics. The page 'Connect to a "
+    "cluster' of the documentation has the table."
 )
 
 

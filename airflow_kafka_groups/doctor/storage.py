@@ -62,6 +62,6 @@ def _examine_space(root: StoragePath, report: Report) -> None:
     free = shutil.disk_usage(local).free
     text = f"{free / 1e9:,.1f} GB are free."
     if free < FEW_BYTES:
-        report.warn("free space", text, "Free some space, or prune old files by the DAG for it.")
+        report.warn("free space", text, "Free some space, or run the DAG prune_kafka_groups_files.")
     else:
         report.ok("free space", text)

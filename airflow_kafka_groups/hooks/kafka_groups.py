@@ -3,7 +3,7 @@
 In a ``@task``::
 
     hook = KafkaGroupsHook("my_cluster")
-    lagging = hook.list_consumer_group_offsets(["orders", "billing"])
+    offsets = hook.list_consumer_group_offsets(["orders", "billing"])
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) ->
         text += " (only those that this user may describe: there may be more)"
     lacking = "" if access.sees_all_topics else _HIDDEN_TOPICS
     if access.lease is False:
-        lacking += f" A deletion needs Read on the group {lease_group_id}, which this user has not."
+        lacking += f" A deletion needs Read on the group {lease_group_id}, which this user lacks."
     kept = await _offsets_kept(admin)
     return f"Connected to cluster {cluster.cluster_id}: {text}. {_allowed(access, sample)}{lacking} {kept}"
 
@@ -101,8 +101,11 @@ def _batching(versions: list[ApiVersions]) -> str:
     batched = sum(of.supports(FIND_COORDINATOR, 4) and of.supports(OFFSET_FETCH, 8) for of in versions)
     if batched == len(versions):
         return "many groups a request"
-    where = "all" if not batched else f"{len(versions) - batched} of them"
-    return f"one group a request at {where} (older than 3.0), many under way at once"
+    single = len(versions) - batched
+    which = (
+        f"{single} of {len(versions)} brokers {'takes' if single == 1 else 'take'}" if batched else "all brokers take"
+    )
+    return f"{which} one group per request (older than 3.0); many requests are in flight"
 
 
 def _allowed(access: Access, sample: list[str]) -> str:

@@ -35,7 +35,7 @@ class SiteFloors:
         ``min_idle_seconds``, ``require_commit_log`` or ``policy_file`` is set, since nobody has judged them.
     :param storage_path: the only storage that may be used.
     :param require_commit_log: whether nothing may be planned unless the job read the log of commits.
-    :param policy_file: the only policy file by which may be planned and deleted; with it, groups are not deleted by
+    :param policy_file: the only policy file that plans and deletions may use; with it, groups are not deleted by
         name unless ``named_deletions`` allows it.
     """
 

@@ -103,7 +103,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
                 source="task",
                 items={"type": "string"},
                 title=f"{self.counted.capitalize()} to keep",
-                description=f"Exact names of planned {self.names} that are to stay, one a line.",
+                description=f"Planned {self.names} to keep: exact names, one per line.",
             ),
         }
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself

@@ -24,7 +24,7 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "dry_run": {
         "default": True,
         "title": "Dry run",
-        "description": "Do everything except the deletion.",
+        "description": "Only show what would be changed or deleted.",
         "type": "boolean",
     },
     "require_approval": {
@@ -52,8 +52,8 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "policy_file": {
         "default": None,
         "title": "Policy file",
-        "description": "A YAML file with rules: an absolute path, or a URL that workers can read. Its idle times count "
-        "instead of those below; all else narrows it. Empty: no file.",
+        "description": "A YAML file with rules: an absolute path, or a URL that workers can read. Its rules replace "
+        "the idle time and observations below; the other limits still apply. Empty: no file.",
         "type": ["null", "string"],
     },
     "include": {
@@ -65,7 +65,7 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     "exclude": {
         "default": [],
         "title": "Groups to keep",
-        "description": "Patterns, one per line. Platform groups (connect-*, __* …) are always kept.",
+        "description": "Patterns, one per line. Platform groups (connect-*, __* …) are kept, too.",
         **_PATTERNS,
         "type": ["array", "null"],  # otherwise Airflow's form requires a value
     },
@@ -142,8 +142,9 @@ CLEANUP_FORM: dict[str, dict[str, Any]] = {
     },
     "lease": {
         "default": True,
-        "title": "One cleanup at a time",
-        "description": "Delete only while this run holds the cluster's lease. Requires READ on the lease's group.",
+        "title": "One clean-up at a time",
+        "description": "Delete only while this run holds the cluster's lease. Requires READ on the group "
+        "airflow-kafka-groups-lease, with the connection's prefix.",
         "type": "boolean",
     },
 }

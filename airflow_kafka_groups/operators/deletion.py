@@ -49,7 +49,7 @@ class DeleteGroupsOperator(DeletingOperator):
     :param observe_seconds: with ``group_ids``: how long they are watched; default 10 seconds (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.
-    :param dry_run: do everything except for deleting; default false (templated).
+    :param dry_run: make the checks of each group and delete nothing; default false (templated).
     :param groups_per_second: the most groups deleted a second, on average; default 0: no limit (templated).
     :param bytes_per_second: the most bytes a second that brokers write for it, before replication and estimated from
         the number of offsets; default 0: no limit (templated).

@@ -82,7 +82,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanTopicPruningOperator`` returned it; another plan is refused (templated).
-    :param dry_run: do everything except for backing up and deleting. Default true (templated).
+    :param dry_run: make the checks of each topic; back up and delete nothing. Default true (templated).
     :param topics_per_second: the most topics of groups pruned a second, on average; default 0: no limit (templated).
 
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",

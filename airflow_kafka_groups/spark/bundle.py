@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _EPOCH = (1980, 1, 1, 0, 0, 0)
+_USAGE = "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [--whole]"
 
 
 APPLICATION = _PACKAGE / "spark" / "application.py"
@@ -33,10 +35,21 @@ def write_bundle(target: Path, *, whole: bool = False) -> Path:
     return target
 
 
-if __name__ == "__main__":
-    whole = sys.argv[2:] == ["--whole"]
-    if len(sys.argv) != 2 and not whole:
-        sys.exit("usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [--whole]")
-    write_bundle(Path(sys.argv[1]), whole=whole)
+def main(arguments: Sequence[str]) -> int:
+    """Write the zip that the arguments name, print the application, and return the exit code: 2 for bad usage."""
+    if {"-h", "--help"} & set(arguments):
+        print(_USAGE)
+        return 0
+    target, *options = arguments or ("",)
+    if not target or target.startswith("-") or options not in ([], ["--whole"]):
+        print(_USAGE, file=sys.stderr)
+        return 2
+    whole = bool(options)
+    write_bundle(Path(target), whole=whole)
     if not whole:
         print(APPLICATION)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

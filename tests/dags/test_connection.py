@@ -94,7 +94,11 @@ def test_a_wrong_password_is_said_in_a_sentence_without_it(
 @pytest.mark.parametrize(
     ("fixture", "expected"),
     [
-        ("kafka28", "3 brokers, Kafka 2.8, one group a request at all (older than 3.0), many under way at once;"),
+        (
+            "kafka28",
+            "3 brokers, Kafka 2.8, all brokers take one group per request (older than 3.0); many requests are in "
+            "flight;",
+        ),
         ("kafka39", "1 broker, Kafka 3.9, many groups a request;"),
         ("kafka41", "3 brokers, Kafka 4.1, many groups a request;"),
         ("kafka43", "1 broker, Kafka 4.3, many groups a request;"),

@@ -16,6 +16,7 @@ import pytest
 from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
+from airflow_kafka_groups.spark.bundle import main as bundle
 from tests.lab.spark_archive import quick_options
 from tests.spark.histories import seen
 from tests.spark.judged import verdict_folder
@@ -83,6 +84,45 @@ def test_straight_from_a_checkout_a_bad_argument_ends_with_exit_code_2(tmp_path:
     )
     assert done.returncode == 2
     assert "--min-idle/--min-idle-seconds: 'never' is no duration: write it as 7d, 36h or 30 min" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["--help"], 0),
+        (["-h"], 0),
+        (["jobs.zip", "--help"], 0),
+        ([], 2),
+        ([""], 2),
+        (["--whole"], 2),
+        (["--hlep"], 2),
+        (["jobs.zip", "--all"], 2),
+        (["jobs.zip", "--whole", "more"], 2),
+    ],
+)
+def test_the_bundle_s_usage_is_shown_and_no_file_is_written(
+    arguments: list[str],
+    code: int,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert bundle(arguments) == code
+    shown = capsys.readouterr()
+    assert (shown.err if code else shown.out).startswith(
+        "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_bundle_s_program_prints_the_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert bundle([str(tmp_path / "jobs.zip")]) == 0
+    assert capsys.readouterr().out == f"{APPLICATION}\n"
+    assert bundle([str(tmp_path / "package.zip"), "--whole"]) == 0
+    assert capsys.readouterr().out == ""
+    with zipfile.ZipFile(tmp_path / "jobs.zip") as jobs, zipfile.ZipFile(tmp_path / "package.zip") as package:
+        assert set(jobs.namelist()) < set(package.namelist())
 
 
 def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_each_time(tmp_path: Path) -> None:

@@ -46,10 +46,14 @@ def add_arguments(parser: ArgumentTarget) -> None:
         default=NEVER,
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
-    parser.add_argument("--approve-above", metavar="N", default="100", help="the number of 'above_cap' (default: 100)")
+    parser.add_argument("--approve-above", metavar="N", default="100", help="threshold for above_cap (default: 100)")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
-    parser.add_argument("--groups-per-second", metavar="N", default="0", help="most deletions (default: no limit)")
-    parser.add_argument("--bytes-per-second", metavar="N", default="0", help="most bytes written (default: no limit)")
+    parser.add_argument(
+        "--groups-per-second", metavar="N", default="0", help="maximum deletions per second (default: no limit)"
+    )
+    parser.add_argument(
+        "--bytes-per-second", metavar="N", default="0", help="maximum bytes written per second (default: no limit)"
+    )
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

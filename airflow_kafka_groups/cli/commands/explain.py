@@ -47,7 +47,7 @@ _BY_PLAN: dict[str, str] = {
     KeptName.OVER_CAP: "a later plan, or a higher max_groups or max_share",
     KeptName.BY_RULE: "an edit of the rule, or another rule before it, and a new plan",
     KeptName.REPORTED: "the action delete in the rule, and a new plan",
-    KeptName.WAITING: "time, or smaller demands of the rule",
+    KeptName.WAITING: "wait, or relax the rule",
     KeptName.NOTICE: "a notice to its owner, and time; the task that notifies owners sends it",
 }
 _NOW = {

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 CHANGES = {
     "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
-    "settling": "time, or smaller demands of the rule",
+    "settling": "wait, or relax the rule",
     "group_idle": "a commit of the group in a topic that it reads",
     "protected": "take its pattern out of the protected groups of the plan or of the connection",
     "excluded": "take its pattern out of exclude, or end its keep-alive runs",

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
 _NUMBERS = {
-    "margin_seconds": "remaining time at which a group is due (default: a third of the retention)",
-    "interval_seconds": "time between two runs of your schedule: the margin is at least two of them",
+    "margin_seconds": "remaining time at which a group is due, at least two intervals (default: a third of the "
+    "retention or two intervals, whichever is longer)",
+    "interval_seconds": "time between two runs of your schedule",
     "observe_seconds": "time between two readings that must be equal (default: 10s)",
 }
 

@@ -25,7 +25,7 @@ KEPT = ("group_id", "why", "reason")
 _COUNTED = ("found", "planned")  # a table leaves the other counts out that are 0
 _NUMBERS: Numbers = {
     "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
-    "min_observations": (partial(read_integer, minimum=2), "complete snapshots that show it so (default: 2)"),
+    "min_observations": (partial(read_integer, minimum=2), "minimum number of complete snapshots (default: 2)"),
     "max_groups": (partial(read_integer, minimum=1), "most groups of the plan (default: 500)"),
     "max_share": (partial(read_number, maximum=1), "largest share of all groups in the plan (default: 0.5)"),
     "max_plan_age_seconds": (read_duration, "age of the snapshot at which the plan expires (default: 1d)"),

@@ -91,7 +91,7 @@ class DeletionRequest:
 
     :param request_id: what all tries of this deletion have in common, such as the DAG run and task. A group that one of
         them deleted, possibly deleted or found in use is kept by the others. A plan's deletion goes by the plan's id.
-    :param dry_run: make every check and delete nothing.
+    :param dry_run: make the checks of each group and delete nothing.
     :param actor: who: DAG run, task, user. Strings only; recorded.
     :param protects: whether the connection protects a group.
     :param lease: takes the cluster's lease, from ``deletion_lease()``. Default: none.

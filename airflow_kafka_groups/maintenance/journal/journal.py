@@ -119,7 +119,7 @@ class Journal:
             if at < (latest := _time_of(last)) - _CLOCK_SLACK:
                 raise JournalError(
                     f"the clock says {at.isoformat()}, which is before the last run in the journal "
-                    f"({latest.isoformat()}): mend the clock, nothing was deleted"
+                    f"({latest.isoformat()}): synchronize this machine's clock (NTP); nothing was deleted"
                 )
             previous = self._link(last.number)
             checkpoint = self._checkpoint(after)

@@ -100,7 +100,9 @@ def latest_known_time(layout: Layout, now: datetime) -> datetime:
     known = [time_of(snapshot_id) for snapshot_id in snapshot_ids(layout) if is_id(snapshot_id)]
     latest = max(known, default=now)
     if latest > now:
-        log.warning("The clock says %s, and there is a snapshot of %s: mend the clock", now, latest)
+        log.warning(
+            "The clock says %s, and there is a snapshot of %s: synchronize this machine's clock (NTP)", now, latest
+        )
     return max(now, latest)
 
 

@@ -251,7 +251,7 @@ def require_applicable(
     if now < plan.created_at - _CLOCK_SLACK:
         raise PlanError(
             f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
-            "mend the clock"
+            "synchronize this machine's clock (NTP)"
         )
     if now >= plan.expires_at:
         raise PlanError(

@@ -49,7 +49,8 @@ class PlanPolicy:
     :param min_observations: number of complete snapshots that show it so. Minimum and default 2.
     :param include: patterns of the groups to consider, see ``patterns``. Default: all.
     :param exclude: patterns of groups to keep. Default: none.
-    :param protected: patterns of platform groups to keep. Default: ``DEFAULT_PROTECTED``.
+    :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
+        to add patterns. Default: ``DEFAULT_PROTECTED``.
     :param max_groups: maximum number of groups per plan. Default 500.
     :param max_share: maximum share of all groups per plan, above 0 and at most 1. Default 0.5.
     :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, in seconds. Default: a day.

@@ -99,7 +99,8 @@ class QuietTimes:
         """
         if (why := self.why_quiet(at)) is not None:
             end = self.end_of(at)
-            message = f"nothing is deleted in {why}, which end at {end or 'no time'}"
+            until = "with no end within a year" if end is None else f"until {end}"
+            message = f"no deletions during {why}, {until}"
             raise QuietTimeError(message, end if end is not None and end < expires_at else None)
 
     def end_of(self, at: datetime) -> datetime | None:

@@ -52,7 +52,7 @@ class DeletingOperator(DryRunOperator):
     :param lease_wait_seconds: how long a lease that another run holds is waited for. Default 60 (templated).
     :param if_lease_held: what to do when another run still holds it then: ``"skip"`` the task (default) or ``"fail"``
         (templated).
-    :param stop_variable: an Airflow Variable that stops the deletion before its next request, unless it does not exist
+    :param stop_variable: an Airflow Variable that stops the deletion before its next intent, unless it does not exist
         or says no (``"false"``, ``"no"``, ``"off"``, ``"0"``, ``""``); ``None`` looks at none. Default
         ``"kafka_groups_stop"`` (templated).
     :param wait_for_quiet_end: with a plan: wait for the end of the policy's quiet hours or holiday, without a worker,
@@ -112,7 +112,7 @@ class DeletingOperator(DryRunOperator):
         except LeaseNotAcquiredError as error:
             if self.if_lease_held != "skip":
                 raise
-            raise AirflowSkipException(f"Another cleanup is under way: {error}. Nothing was deleted") from None
+            raise AirflowSkipException(f"Another clean-up is in progress: {error}. Nothing was deleted") from None
         except QuietTimeError as error:
             if self.wait_for_quiet_end and error.until is not None:
                 self._defer_until(error.until, str(error))

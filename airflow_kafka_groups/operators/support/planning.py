@@ -34,7 +34,8 @@ class PlanningOperator(StoredOperator):
 
     :param include: patterns of the groups to consider. Default: all (templated).
     :param exclude: patterns of the groups to keep. Default: none (templated).
-    :param protected: patterns of platform groups to keep. Default: the package's list (templated).
+    :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
+        to add patterns. Default: the built-in list (templated).
     :param max_groups: maximum number of groups in a plan. Default 500 (templated).
     :param max_share: maximum share of all groups in a plan, above 0 and at most 1. Default 0.5 (templated).
     :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.

@@ -53,10 +53,14 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         add(f"--{name.replace('_', '-')}", choices=choices, default=choices[0])
     add("--no-commit", action="store_true", help="leave the commit to somebody else, who reads --result")
     add("--result", metavar="PATH", help="also write the summary there, also if the job fails")
-    add("--max-records-per-slice", type=int, default=0, help="process and commit so many at once (default 0: all)")
-    add("--records", metavar="FOLDER", help="of what a restart needs (default beside --backlog, --output or --result)")
+    add("--max-records-per-slice", type=int, default=0, help="offsets per slice (default 0: all in one)")
+    add(
+        "--records",
+        metavar="FOLDER",
+        help="folder for restart records (default: beside --backlog, --output or --result)",
+    )
     add("--start-over", action="store_true", help="begin at the group's commits, although an earlier run did not end")
-    add("--max-records-per-partition", type=int, default=0, help="of a Spark task (default 0: no limit)")
+    add("--max-records-per-partition", type=int, default=0, help="maximum records per Spark task (default 0: no limit)")
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:

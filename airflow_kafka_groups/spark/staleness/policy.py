@@ -57,7 +57,7 @@ def add_policy(parser: argparse.ArgumentParser) -> None:
         metavar="TIME",
         required=True,
         type=duration("seconds"),
-        help="idle time a stale group must have, such as 7d, or seconds; exactly is enough",
+        help="idle time a stale group must have, such as 7d, or seconds (inclusive)",
     )
     add("--min-observations", type=count, default=2, help="observations within the idle time (default 2)")
     add(

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments, spark_settings
+from airflow_kafka_groups.operators.dag_params import (
+    approval_arguments,
+    dag_params,
+    scope_arguments,
+    spark_settings,
+)
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 
@@ -14,7 +20,7 @@ with DAG(
     dag_id="archive_before_delete",
     schedule=None,
     start_date=datetime(2026, 1, 1),
-    params=dag_params(*SCOPE),
+    params=dag_params(),
     default_args=scope_arguments(),
 ):
     # [START howto_archive_before_delete]
@@ -28,6 +34,7 @@ with DAG(
         ],
         spark=spark_settings(),
     )
-    delete = DeleteGroupsOperator(task_id="delete", plan_id=plan_id, plan_digest=digest, retries=0)
+    asked: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest, **approval_arguments()}
+    delete = DeleteGroupsOperator(task_id="delete", retries=0, **asked)
     archive >> delete  # an archive that fails stops the deletion
     # [END howto_archive_before_delete]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+# [START howto_trigger_asset]
 from datetime import datetime
 from typing import Any
 
-# [START howto_trigger_asset]
 from airflow.sdk import DAG, Asset, AssetWatcher, task
 
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger

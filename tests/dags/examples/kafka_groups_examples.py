@@ -128,7 +128,6 @@ with DAG(dag_id="kafka_groups_examples", schedule=None, start_date=datetime(2026
         storage_path=STORAGE,
         cluster="prod",
         group_ids=["orders-test"],
-        observe_seconds=2,
     )
     # [END howto_operator_deletion]
 

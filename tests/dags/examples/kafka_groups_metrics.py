@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+# [START howto_group_metrics]
 from datetime import datetime
 
-# [START howto_group_metrics]
 from airflow.sdk import DAG
 
 from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator

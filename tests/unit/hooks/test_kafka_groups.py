@@ -152,7 +152,7 @@ def test_the_client_is_closed_when_the_function_raises(admin: FakeAdmin) -> None
 def test_the_connection_test_says_what_it_found_and_what_is_allowed(admin: FakeAdmin) -> None:
     begin = f"Connected to cluster {CLUSTER_ID}: 2 brokers; 2 groups visible. Allowed with the 2 groups looked at: "
     unknown = "not known (the brokers are too old to say)"
-    no_lease = "A deletion needs Read on the group airflow-kafka-groups-lease, which this user has not."
+    no_lease = "A deletion needs Read on the group airflow-kafka-groups-lease, which this user lacks."
     for operations, said in (
         (None, f"read all, delete {unknown}, restore {unknown}."),
         (frozenset({"describe"}), f"read all, delete none, restore none. {no_lease}"),
@@ -209,8 +209,11 @@ def test_the_connection_test_says_which_brokers_take_batches(admin: FakeAdmin) -
     old, new = ApiVersions({60: (0, 0), 9: (0, 7), 10: (0, 3)}), ApiVersions({3: (0, 13), 9: (1, 9), 10: (0, 6)})
     for versions, said in (
         ([new, new], "2 brokers, Kafka 4.0, many groups a request;"),
-        ([old, new], "2 brokers, Kafka 2.8 to 4.0, one group a request at 1 of them (older than 3.0), many under way"),
-        ([old, old], "2 brokers, Kafka 2.8, one group a request at all"),
+        (
+            [old, new],
+            "Kafka 2.8 to 4.0, 1 of 2 brokers takes one group per request (older than 3.0); many requests are",
+        ),
+        ([old, old], "2 brokers, Kafka 2.8, all brokers take one group per request (older than 3.0)"),
         ([ApiVersions({})], "Kafka before 1.1"),
     ):
         admin.api_versions = dict(enumerate(versions))

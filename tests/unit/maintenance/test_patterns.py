@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids, check_patterns
+from tests.pages import DOCS
 
 
 @pytest.mark.parametrize(
@@ -142,3 +143,9 @@ def test_explicit_ids_keep_their_order_and_lose_duplicates() -> None:
 def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
     with pytest.raises(ConfigurationError, match="group_ids"):
         check_group_ids("group_ids", ids)  # type: ignore[arg-type]
+
+
+def test_the_guide_lists_the_patterns_of_the_platform() -> None:
+    page = (DOCS / "howto/clean-up.md").read_text().partition("## Groups of the platform\n")[2]
+    paragraph = page.partition("\n\nThe argument")[0].rpartition("\n\n")[2]
+    assert tuple(re.findall(r"`([^`]+)`", paragraph)) == DEFAULT_PROTECTED

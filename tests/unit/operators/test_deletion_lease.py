@@ -88,7 +88,9 @@ def test_a_dry_run_needs_none(admin: FakeAdmin, leases: FakeLease, tmp_path: Pat
 
 def test_who_does_not_get_it_skips_and_says_who_has_it(admin: FakeAdmin, leases: FakeLease, tmp_path: Path) -> None:
     leases.refused = HELD
-    with pytest.raises(AirflowSkipException, match=r"Another cleanup is under way.*held by 'nightly'.*Nothing was del"):
+    with pytest.raises(
+        AirflowSkipException, match=r"Another clean-up is in progress.*by 'nightly'.*Nothing was deleted"
+    ):
         delete(tmp_path)
     assert (admin.deleted, records(tmp_path)) == ([], [])
 

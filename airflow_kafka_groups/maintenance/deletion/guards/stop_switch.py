@@ -1,4 +1,4 @@
-"""The stop switch: a file in the cluster's folder that ends every deletion before its next request.
+"""The stop switch: a file in the cluster's folder that ends every deletion before its next intent.
 
 Whoever can write the storage can stop a deletion without Airflow: an empty file named ``STOP`` is enough, and its first
 line is shown as the reason. It holds for every run until the file is removed.

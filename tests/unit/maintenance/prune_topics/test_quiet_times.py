@@ -41,7 +41,7 @@ async def test_nothing_begins_in_quiet_hours(tmp_path: Path) -> None:
     of = await planned.make()
     end = (of.created_at + timedelta(hours=2)).replace(minute=0, second=0, microsecond=0)
     planned.edit(f"quiet_hours: '{of.created_at:%H}:00-{end:%H}:00'\n")
-    with pytest.raises(QuietTimeError, match="nothing is deleted in the quiet hours") as error:
+    with pytest.raises(QuietTimeError, match="no deletions during the quiet hours") as error:
         await prune(planned.admin, planned.layout, of, policy=planned.read)
     assert error.value.until == end
     assert not (tmp_path / "_journal").exists()
