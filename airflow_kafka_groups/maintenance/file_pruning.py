@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
@@ -88,6 +89,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         sets = find_sets(layout, kind)
         old = list(_old(layout, sets[: -max(limits.keep_newest, 1)], limits, now, snapshots_from))
         gone = [file_set for file_set in old if file_set.foreign is None]
+        if kind is FileKind.SNAPSHOT:  # behind one that stays, a hole in the history would hide what was seen in it
+            gone = list(takewhile(lambda file_set: file_set.foreign is None, old))
         if gone and not any(removed.values()):
             _require_a_new_one(layout, now, limits)
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}

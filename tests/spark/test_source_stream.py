@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -270,3 +272,31 @@ def test_a_stream_needs_a_folder_and_a_batch_must_not_have_one(spark: SparkSessi
         ChangesReader(SourceOptions.parse(options))
     with pytest.raises(PySparkException, match=r"state\.path.*is for readStream"):
         spark.read.format("kafka_groups").options(**options, **{"state.path": "/s"}).load().collect()
+
+
+@pytest.mark.safety
+def test_two_attempts_of_a_task_return_and_keep_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A speculative task, or an executor that was given up and lives: both look, and the group moves in between."""
+    options = SourceOptions.parse({"kafka.bootstrap.servers": "127.0.0.1:1", "state.path": str(tmp_path)})
+    both, first_is_done = threading.Barrier(2), threading.Event()
+    bucket = Bucket(0, {"batch": 0}, {"batch": 1, "buckets": 2}, ChangeState(str(tmp_path)).mark(), NOTHING)
+
+    def attempt(offset: int) -> list[int]:
+        reader = ChangesReader(options)
+
+        def looks(*_: Any) -> Any:
+            both.wait(10)
+            if offset == 12:
+                first_is_done.wait(10)
+            return look(("g", 0, offset, None, ""))
+
+        monkeypatch.setattr(reader, "_look", looks)
+        found = [row["committed_offset"] for part in reader.read(bucket) for row in part.to_pylist()]
+        first_is_done.set()
+        return found
+
+    with ThreadPoolExecutor() as threads:
+        found = list(threads.map(attempt, (10, 12)))
+    (kept,) = ChangeState(str(tmp_path)).load(0, 1).to_pylist()
+    assert found == [[10], [10]], "the move to 12 is of the next batch"
+    assert kept["committed_offset"] == 10

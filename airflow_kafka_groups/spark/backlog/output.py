@@ -86,7 +86,14 @@ class Output:
         if begun and other_runs and self._mode == "overwrite":
             # It was made room for this run before its first slice. To delete it now would lose what its run commits.
             raise self._shared(other_runs[0])
-        stale = [name for name in there if name.startswith(f"{of_run}{context.slice:06d}-")]
+        of_slice = f"{of_run}{context.slice:06d}-"
+        stale = [name for name in there if name.startswith(of_slice)]
+        if any(int(name.removeprefix(of_slice)) > context.attempt for name in stale):
+            # What a later attempt wrote may be committed by now; this process has been replaced.
+            raise JobError(
+                f"another process works on this backlog too, and has written slice {context.slice}: this one stops "
+                "here, and has written nothing of it"
+            )
         for name in stale + (others if self._mode == "overwrite" else []):
             storage.delete_folder(f"{self._path}/{name}")
         self._has_room = True

@@ -20,7 +20,7 @@ from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import RECORD_FORMAT, check_format
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows
+from airflow_kafka_groups.spark.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import Commits, Partition, Range, commit_rows, parse_commits
 from airflow_kafka_groups.spark.storage import Storage
@@ -31,7 +31,14 @@ Entry = Mapping[str, Any]
 
 
 class TakenOverError(JobError):
-    """Another process works on the same backlog; this one has committed nothing since."""
+    """Another process works on the same backlog; this one has committed nothing since.
+
+    :param entry: the kind of the entry that this process could not create.
+    """
+
+    def __init__(self, message: str, entry: str) -> None:
+        super().__init__(message)
+        self.entry = entry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,10 +112,13 @@ class Record:
 
     def touched(self) -> list[Range]:
         """Return the offsets that the newest run, and unfinished ones before it, may have processed."""
-        if not self._entries or self.ended == COMMITTED:
+        if not self._entries:
             return []
+        before = parse_ranges(self._entries[0]["processed_before"])
+        if self.ended == COMMITTED:  # of other topics, it says nothing
+            return without(before, parse_ranges(self._entries[0]["ranges"]))
         begun = [each for entry in self._of(PROCESSING) for each in parse_ranges(entry["ranges"])]
-        return merged([*parse_ranges(self._entries[0]["processed_before"]), *begun])
+        return merged([*before, *begun])
 
     def repeats(self) -> list[Range]:
         """Return the offsets of the newest run that were, or may have been, processed more than once."""
@@ -174,7 +184,8 @@ class Record:
         if self._storage is not None and not self._storage.create_text(path, json.dumps(entry, indent=1) + "\n"):
             raise TakenOverError(
                 f"another process works on this backlog too: {path} is not of this one, which stops here. What it "
-                "processed since its last entry is processed again by the other one"
+                "processed since its last entry is processed again by the other one",
+                kind,
             )
         self._entries.append(entry)
 

@@ -95,6 +95,26 @@ def overlap(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
     )
 
 
+def without(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
+    """Return the offsets that are in the first and not in the second, in as few ranges as possible."""
+    left = merged(one)
+    for gone in other:
+        left = [
+            part
+            for each in left
+            for part in (
+                (
+                    Range(each.partition, each.start, min(each.end, gone.start)),
+                    Range(each.partition, max(each.start, gone.end), each.end),
+                )
+                if each.partition == gone.partition
+                else (each,)
+            )
+            if part.end > part.start
+        ]
+    return left
+
+
 def range_rows(ranges: Iterable[Range]) -> list[dict[str, Any]]:
     """Return ranges as JSON rows."""
     return [{**each.partition._asdict(), "start": each.start, "end": each.end} for each in ranges]

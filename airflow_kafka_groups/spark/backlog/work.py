@@ -76,9 +76,11 @@ class Work:
             self._warn(ENDED_BEFORE.format(run_id=self._run.run_id))
             return
         slices = self._run.slices[done:]
-        again = self._record.attempt(slices[only_commit:])
+        self._record.attempt(slices[only_commit:])
         self._attempt = self._record.attempts
-        if repeats := self._record.repeats() if self._attempt == 1 else again:
+        # Also what a run before this one processed.
+        ahead = [each for one in slices[only_commit:] for each in one.ranges]
+        if repeats := overlap(self._record.repeats(), ahead):
             shown = ", ".join(f"{each.partition} [{each.start}, {each.end})" for each in repeats)
             self._warn(f"an earlier attempt may have processed these records, which are processed again: {shown}")
         for one in slices:

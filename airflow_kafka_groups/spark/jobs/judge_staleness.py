@@ -148,7 +148,9 @@ def _judge_cluster(
     with ExitStack() as stack:
         commits = _last_commits(stack, spark, arguments, history.judged)
         logged(commits.warnings)
-        state = judged_by.state if commits.rows is None else with_last_commits(judged_by.state, commits.rows)
+        state = judged_by.state
+        if commits.rows is not None:
+            state = with_last_commits(state, commits.rows, judged_by.observed_from)
         few = judged_by.observations <= FEW_ROWS
         counts = write_verdicts(judge(state, policy, arguments.offsets_retention_minutes), output, groups, few=few)
     judged = rows_on_storage(spark, output)

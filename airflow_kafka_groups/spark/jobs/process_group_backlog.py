@@ -21,7 +21,7 @@ from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPolicy
-from airflow_kafka_groups.spark.backlog.record import TakenOverError
+from airflow_kafka_groups.spark.backlog.record import PROCESSED, TakenOverError
 from airflow_kafka_groups.spark.backlog.request import BacklogRequest, parse_fetched
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
@@ -110,8 +110,9 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
     options = {"maxRecordsPerPartition": str(most)} if most else {}
     try:
         process_backlog(spark, properties, request, handle, options=options, records=records, into=summary)
-    except TakenOverError:
-        if output is not None:
+    except TakenOverError as exc:
+        # A slice that is recorded as processed counts: the other process goes on after it, or replaces it itself.
+        if output is not None and exc.entry == PROCESSED:
             output.discard()
         raise
     finally:

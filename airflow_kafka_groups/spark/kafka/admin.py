@@ -20,6 +20,7 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session import jvm_of
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
+_COMMIT_WITHIN_MS = 15_000
 _AT_ONCE = 2_000
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
@@ -159,8 +160,10 @@ class KafkaAdmin:
         """Commit offsets for a group without members; brokers refuse it for others."""
         made = self._kafka.clients.consumer.OffsetAndMetadata
         commits = {self._named(where): made(offset) for where, offset in offsets.items()}
+        # The client tries again for so long, and the group was read before: somebody else may commit meanwhile.
+        options = self._kafka.clients.admin.AlterConsumerGroupOffsetsOptions().timeoutMs(_COMMIT_WITHIN_MS)
         self._get(
-            lambda: self._admin.alterConsumerGroupOffsets(group_id, commits).all(),
+            lambda: self._admin.alterConsumerGroupOffsets(group_id, commits, options).all(),
             f"the offsets of group {group_id!r} were not committed",
         )
 

@@ -73,7 +73,9 @@ def newest_complete(
             if len(used) == wanted:
                 break
             continue
-        if not manifest.complete and manifest.kafka_cluster_id == used[0].kafka_cluster_id:
+        # One that does not name its cluster may be of this one.
+        ids_of_both = {manifest.kafka_cluster_id, used[0].kafka_cluster_id}
+        if len(ids_of_both - {None}) < 2:
             incomplete.append(manifest)
             why += ": only signs of life in it count"
         skipped.append((manifest.snapshot_id, why))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -42,6 +43,7 @@ from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_PERMITTED = "AuthorizationException"
 
 
@@ -140,7 +142,7 @@ def _read_log(
 def last_commits(scan: DataFrame) -> DataFrame:
     """Reduce a scan to the last commit of each group, by its own time or the log's, whichever is later."""
     at = F.expr("max(greatest(committed_at, recorded_at)) AS last_commit_at")
-    return scan.where("kind = 'commit'").groupBy("group_id").agg(at)
+    return scan.where("kind IN ('commit', 'removed')").groupBy("group_id").agg(at)
 
 
 def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) -> LastCommits:
@@ -196,10 +198,16 @@ def _groups_in(spark: SparkSession, folder: str) -> int:
     return storage.count_rows(files)
 
 
-def with_last_commits(state: DataFrame, commits: DataFrame) -> DataFrame:
-    """Move ``last_moved_at`` of a state forward to the last commit, if that is later.
+def with_last_commits(state: DataFrame, commits: DataFrame, observed_from: Sequence[datetime]) -> DataFrame:
+    """Move ``last_moved_at`` of a state to the last commit, if that is later, and count its observations from there.
 
     :param commits: ``group_id`` and ``last_commit_at``, one row per group.
+    :param observed_from: when the observations of each complete snapshot begin.
     """
     joined = state.join(commits, "group_id", "left")
-    return joined.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")
+    # Split from text, as positions are: thousands of literals take a while to parse.
+    micros = " ".join(str((at - _EPOCH) // timedelta(microseconds=1)) for at in observed_from)
+    since = f"size(filter(split('{micros}', ' '), at -> CAST(at AS long) >= unix_micros(last_commit_at)))"
+    later = "observations > 0 AND coalesce(last_commit_at > greatest(empty_since, last_moved_at), false)"
+    counted = joined.withColumn("observations", F.expr(f"IF({later}, least(observations, {since}), observations)"))
+    return counted.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")

@@ -1,11 +1,12 @@
 """Scanning ``__consumer_offsets`` in a Spark task: the newest record of each key is decoded, the others are counted.
 
 The log is compacted except for its newest segments: of several records with one key only the last counts, and a
-tombstone (no value) means deletion. All records of a key are in one Kafka partition, ordered by offset, and a task
-reads complete partitions: therefore a task drops outdated records itself, without a shuffle.
+tombstone (no value) means deletion. The commit that it removed was a sign of life, too. All records of a key are in one
+Kafka partition, ordered by offset, and a task reads complete partitions: therefore a task drops outdated records
+itself, without a shuffle.
 
-``scan`` returns rows of one shape for everything, distinguished by ``kind``: ``commit``, ``group``, and ``count`` (the
-``number`` of records of the kind ``name`` in a task).
+``scan`` returns rows of one shape for everything, distinguished by ``kind``: ``commit``, ``removed`` (a commit that a
+tombstone removed), ``group``, and ``count`` (the ``number`` of records of the kind ``name`` in a task).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
 from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
 
 OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
+REMOVED = "removed"
 
 SCAN_SCHEMA = (
     "kind string, name string, number long, group_id string, topic string, partition int, committed_offset long, "
@@ -64,6 +66,7 @@ def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
     :param batches: ``pyarrow.RecordBatch`` with key, value, partition, offset, timestamp.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     counts: Counter[str] = Counter()
     held: list[Any] = []
@@ -73,28 +76,38 @@ def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
         held.append(pa.Table.from_batches([batch]))
         size += batch.num_rows
         if size >= _COMPACT_AT:
-            held = [newest(pa.concat_tables(held))]
+            held = [pa.concat_tables(newest(pa.concat_tables(held)))]
             # Remaining records are compacted again only after as many new ones.
             size = 0
     if held:
-        table = newest(pa.concat_tables(held))
+        table, removed = newest(pa.concat_tables(held))
         counts[OUTDATED] = counts[RECORDS] - table.num_rows
         yield from decode(table, counts)
+        for batch in decode(removed, Counter()):
+            commits = batch.filter(pc.equal(batch["kind"], "commit"))
+            kinds = pa.array([REMOVED] * commits.num_rows, pa.string())
+            yield commits.set_column(0, batch.schema.field(0), kinds)
     rows = [{"kind": "count", "name": name, "number": number} for name, number in counts.items()]
     yield pa.RecordBatch.from_pylist(rows, schema=_schema())
 
 
-def newest(table: Any) -> Any:
-    """Keep the record with the highest offset of each key, in order."""
+def newest(table: Any) -> tuple[Any, Any]:
+    """Return the record with the highest offset of each key, in order, and the last one that each tombstone removed.
+
+    What was removed was a sign of life, too.
+    """
     import numpy as np
 
     ordered = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     keys = ordered.column("key").combine_chunks()
     keys = keys.chunk(0) if hasattr(keys, "chunk") else keys
     codes = keys.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-    last = np.full(int(codes.max()) + 1 if len(codes) else 0, -1)
+    valued = np.flatnonzero(ordered.column("value").is_valid().to_numpy())
+    last, last_valued = (np.full(int(codes.max()) + 1 if len(codes) else 0, -1) for _ in range(2))
     last[codes] = np.arange(len(codes))  # for repeated positions, the last write remains
-    return ordered.take(np.sort(last[last >= 0]))
+    last_valued[codes[valued]] = valued
+    removed = last_valued[(last_valued >= 0) & (last_valued != last)]
+    return ordered.take(np.sort(last[last >= 0])), ordered.take(np.sort(removed))
 
 
 def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:

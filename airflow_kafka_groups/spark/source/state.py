@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import uuid
+from contextlib import suppress
 from functools import cache
+from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.source.rows import arrow_schema
 
@@ -62,16 +65,30 @@ class ChangeState:
             return None
         return pq.read_table(path, filesystem=system, schema=arrow_schema())
 
-    def save(self, bucket: int, batch: int, seen: Any) -> None:
-        """Store a batch's observations by a temporary file and a rename, so that they are complete or absent."""
+    def save(self, bucket: int, batch: int, seen: Any) -> Any:
+        """Store a batch's observations, complete or not at all, and return those that are stored.
+
+        Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
+        """
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         system, root = self._place()
-        system.create_dir(f"{root}/batch-{batch}", recursive=True)
         path = f"{root}/batch-{batch}/bucket-{bucket}.parquet"
+        if "://" not in self._folder:
+            data = pa.BufferOutputStream()
+            pq.write_table(seen, data)
+            with suppress(FileExistsError):
+                create_local(Path(path), data.getvalue().to_pybytes())
+            return self.load(bucket, batch)
+        system.create_dir(f"{root}/batch-{batch}", recursive=True)
         aside = f"{path}.{uuid.uuid4().hex}"
         pq.write_table(seen, aside, filesystem=system)
-        system.move(aside, path)
+        if system.get_file_info(path).is_file:
+            system.delete_file(aside)
+        else:
+            system.move(aside, path)
+        return self.load(bucket, batch)
 
     def drop(self, batch: int) -> None:
         """Remove the observations of a batch."""

@@ -136,8 +136,7 @@ class ChangesReader(DataSourceStreamReader):
         number, batch = partition.number, partition.end["batch"]
         now = self.state.load(number, batch)
         if now is None:
-            now = self._look(partition, before, "executor")
-            self.state.save(number, batch, now)
+            now = self.state.save(number, batch, self._look(partition, before, "executor"))
         return iter(changes(before, now))
 
     def commit(self, end: dict[str, int]) -> None:

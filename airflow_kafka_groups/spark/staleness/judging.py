@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
@@ -38,6 +40,7 @@ class JudgedHistory:
     :param extent: the groups of the judged snapshot, and the times of all observations in complete snapshots.
     :param stored: the observations of all snapshots, by id.
     :param reduced: the number of snapshots whose rows were read, because they had no observations that could be used.
+    :param observed_from: when the observations of each complete snapshot begin.
     """
 
     state: DataFrame
@@ -45,6 +48,7 @@ class JudgedHistory:
     stored: Mapping[str, ObservationManifest]
     store: ObservationStore
     reduced: int
+    observed_from: Sequence[datetime]
 
     @property
     def observations(self) -> int:
@@ -83,6 +87,7 @@ def judged_history(spark: SparkSession, history: History, policy: StalenessPolic
         stored=stored,
         store=store,
         reduced=reduced,
+        observed_from=[parse_time(oldest) for name in history.snapshot_ids if (oldest := stored[name].oldest)],
     )
 
 

@@ -1,0 +1,90 @@
+"""Signs of life that a judgement could overlook: without a cluster's id, removed, or before a pruning."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits, with_last_commits
+from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.transforms import judge as judged
+from tests.spark.histories import HOUR, hour, reduced, seen, state
+from tests.spark.judged import judge, verdicts
+from tests.spark.lake import CLUSTER, write_snapshot
+from tests.spark.offset_records import commit_key, commit_value
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+DAY = 24
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_life_in_a_snapshot_that_does_not_know_its_cluster_counts(
+    spark: SparkSession, tmp_path: Path, complete: bool
+) -> None:
+    """Brokers that start may not know the cluster's id yet."""
+    write_snapshot(tmp_path, 0, seen(0))
+    at = hour(2).isoformat()
+    changes: dict[str, Any] = {"kafka_cluster_id": None, "observed_at": at, "started_at": at}
+    if not complete:
+        changes |= {"complete": False, "missing_brokers": {"2": "down"}}
+    write_snapshot(tmp_path, 2, seen(2, state="Stable", members=1), **changes)
+    write_snapshot(tmp_path, 3, seen(3))
+    judge(spark, tmp_path, "--min-idle-seconds", str(3 * HOUR))
+    (found,) = verdicts(tmp_path, 3)
+    assert found["verdict"] != "stale", found["reason"]
+
+
+@pytest.mark.parametrize(("at", "observations", "verdict"), [(2.5, 1, "settling"), (1.5, 2, "stale"), (-1, 4, "stale")])
+def test_observations_are_counted_from_the_last_commit(
+    spark: SparkSession, at: float, observations: int, verdict: str
+) -> None:
+    times = (0, 1, 2, 9)
+    history = [seen(number) for number in times]
+    policy = StalenessPolicy(min_idle_seconds=6 * HOUR, min_observations=2)
+    found = state(reduced(spark, history), history, policy=policy)
+    commits = spark.createDataFrame([("g", hour(at))], "group_id string, last_commit_at timestamp")
+    (row,) = judged(with_last_commits(found, commits, [hour(number) for number in times]), policy).collect()
+    assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
+
+
+def test_a_commit_counts_although_its_offset_was_removed_since(spark: SparkSession) -> None:
+    """A client without membership commits for a topic that is deleted before the next snapshot."""
+    old, late = (int(hour(number).timestamp() * 1000) for number in (-5, 5))
+    records = [
+        (commit_key("g", "t", 0), commit_value(3, 10, at=old), 0, 0, hour(-5)),
+        (commit_key("g", "of-a-day", 0), commit_value(3, 7, at=late), 0, 1, hour(5)),
+        (commit_key("g", "of-a-day", 0), None, 0, 2, hour(6)),  # brokers remove the offsets of a deleted topic
+    ]
+    names = ("key", "value", "partition", "offset", "timestamp")
+    kinds = (pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"))
+    columns = [pa.array(values, kind) for values, kind in zip(zip(*records, strict=True), kinds, strict=True)]
+    table = pa.Table.from_batches(list(scan_batches([pa.record_batch(columns, names=names)])))
+    (row,) = last_commits(spark.createDataFrame(table)).collect()
+    assert row["last_commit_at"].timestamp() >= hour(5).timestamp()
+
+
+def test_pruning_leaves_no_hole_in_the_history(spark: SparkSession, tmp_path: Path) -> None:
+    """The oldest snapshot has a file of somebody else and stays: those after it, which saw a member, stay too."""
+    for number in range(12):
+        live: dict[str, Any] = {"state": "Stable", "members": 1} if 1 <= number <= 8 else {}
+        write_snapshot(tmp_path, number * DAY, seen(number * DAY, **live))
+    (oldest, *_) = sorted((tmp_path / CLUSTER / "data").iterdir())
+    (oldest / "README").write_text("keep")
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 3}, keep_newest=1)
+    now = hour(11 * DAY) + timedelta(hours=1)
+    report = prune(Layout(tmp_path, CLUSTER), limits, now=now, dry_run=False)
+    assert report.removed == {"snapshot": ()}
+    judge(spark, tmp_path, "--min-idle", "6d")
+    (found,) = verdicts(tmp_path, 11 * DAY)
+    assert (found["verdict"], found["idle_seconds"]) == ("settling", 2 * 86_400)
+    (oldest / "README").unlink()
+    assert len(prune(Layout(tmp_path, CLUSTER), limits, now=now, dry_run=False).removed["snapshot"]) == 9

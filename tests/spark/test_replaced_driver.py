@@ -1,0 +1,147 @@
+"""A driver that was given up, and goes on when another one has done its work: it takes nothing from the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_groups.spark.backlog.commit import Observed
+from airflow_kafka_groups.spark.backlog.output import Output
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.spark.backlog.record import COMMITTED, ENDED, PROCESSED, PROCESSING, Record, TakenOverError
+from airflow_kafka_groups.spark.backlog.slices import range_rows
+from airflow_kafka_groups.spark.backlog.work import Work
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.jobs import process_group_backlog as job
+from airflow_kafka_groups.spark.kafka.offsets import Range
+from tests.spark.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+
+class Drivers:
+    """Processes that work on one backlog."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self.spark, self.out = spark, folder / "out"
+        self.scene = Scene(spark, folder / "records")
+
+    def start(self) -> tuple[Work, Output, Record]:
+        record, output = self.scene.record(), Output(self.spark, str(self.out), "parquet", "errorifexists")
+        committed = dict(self.scene.group.commits)
+        observed = Observed(group_id="g", existing=frozenset(BEFORE), committed=committed)
+        group: Any = self.scene.group
+        assert record.run is not None
+        return Work(group, record, record.run, observed, "k"), output, record
+
+    def read(self, ranges: Sequence[Range]) -> DataFrame:
+        rows = [(*each.partition, at) for each in ranges for at in range(each.start, each.end)]
+        return self.spark.createDataFrame(rows, "topic string, partition int, `offset` long")
+
+    def run(self, work: Work, output: Output, handle: Callable[..., Any] | None = None) -> None:
+        """Do what the job does with a driver."""
+        try:
+            work.do(self.read, handle or job.handler(None, output))
+        except TakenOverError as exc:
+            if exc.entry == PROCESSED:
+                output.discard()
+            raise
+
+    def written(self) -> set[tuple[Any, ...]]:
+        folders = list(self.out.iterdir()) if self.out.exists() else []
+        rows = self.spark.read.parquet(str(self.out)).collect() if folders else []
+        return {(row["topic"], row["partition"], row["offset"]) for row in rows}
+
+    def check(self) -> None:
+        assert {where: each.offset for where, each in self.scene.group.commits.items()} == dict(BACKLOG.ends)
+        assert self.written() == {
+            (*each.partition, at) for each in BACKLOG.ranges for at in range(each.start, each.end)
+        }
+
+
+@pytest.fixture
+def drivers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drivers:
+    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work.reads_of", lambda rows: (rows, lambda: True))
+    return Drivers(spark, tmp_path)
+
+
+def test_one_that_stood_still_in_its_transform_deletes_no_output_of_its_successor(drivers: Drivers) -> None:
+    drivers.scene.begin(size=0)
+    work, output, _ = drivers.start()
+
+    def stands_still(records: DataFrame, context: Any) -> None:
+        other, others_output, _ = drivers.start()
+        drivers.run(other, others_output)
+        assert other.summary(failed=False)["outcome"] == COMMITTED
+        job.handler(None, output)(records, context)
+
+    with pytest.raises(JobError, match="another process works on this backlog too, and has written slice 1"):
+        drivers.run(work, output, stands_still)
+    drivers.check()
+
+
+@pytest.mark.parametrize(("kind", "number"), [("commit", 1), ("processing", 2)])
+def test_one_that_stood_still_between_slices_deletes_none_that_is_recorded_as_processed(
+    drivers: Drivers, monkeypatch: pytest.MonkeyPatch, kind: str, number: int
+) -> None:
+    drivers.scene.begin(size=5)
+    work, output, record = drivers.start()
+    append, others = record.append, list[Work]()
+
+    def stands_still(entry: str, **fields: Any) -> None:
+        if (entry, fields.get("slice")) == (kind, number) and not others:
+            other, others_output, _ = drivers.start()
+            others.append(other)
+            drivers.run(other, others_output)
+        append(entry, **fields)
+
+    monkeypatch.setattr(record, "append", stands_still)
+    with pytest.raises(TakenOverError):
+        drivers.run(work, output)
+    assert others[0].summary(failed=False)["outcome"] == COMMITTED
+    drivers.check()
+
+
+def test_what_an_abandoned_run_processed_is_named_also_after_a_run_of_other_topics(drivers: Drivers) -> None:
+    scene = drivers.scene
+    scene.begin(size=0)
+    _, _, record = drivers.start()
+    slices = record.run.slices if record.run else ()
+    record.attempt(slices)
+    record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows(BACKLOG.ranges))  # and then it is killed
+    first = Backlog(ranges=(Range(A0, 4, 10),), ends={A0: 10})
+    record = scene.record()
+    record.begin(REQUEST | {"topics": ["a0"]}, dict(BEFORE), first, 0)
+    assert record.repeats() == [Range(A0, 4, 10)]
+    record.attempt(record.run.slices if record.run else ())
+    record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows(first.ranges))
+    record.append(PROCESSED, attempt=1, slice=1)
+    record.append("commit", attempt=1, slice=1, outcome=COMMITTED)
+    record.append(ENDED, outcome=COMMITTED)
+    record = scene.record()
+    record.begin(REQUEST | {"topics": ["a1"]}, dict(BEFORE), Backlog(ranges=(Range(A1, 0, 3),), ends={A1: 3}), 0)
+    assert record.repeats() == [Range(A1, 0, 3)]
+
+
+def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(
+    drivers: Drivers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = drivers.scene
+    scene.begin()
+    scene.stop_in = "slice 3"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.group.commits = dict(BEFORE)  # it is set back, and everything is to be processed again
+    scene.begin()
+    scene.seen.clear()
+    scene.stop_in = "slice 1"
+    with pytest.raises(Killed):
+        scene.work(monkeypatch)
+    scene.stop_in = ""
+    scene.work(monkeypatch)
+    attempts = [(one.slice, one.attempt, one.repeats) for one in scene.seen]
+    assert attempts == [(1, 1, True), (1, 2, True), (2, 2, True), (3, 2, True)]
