@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Sequence
+import smtplib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.links import absolute_report_url_of
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 
 if TYPE_CHECKING:
@@ -76,35 +79,66 @@ class NotifyOwnersOperator(DryRunOperator):
                 raise PolicyError("no notifier is set: give the operator notifiers")
             for notifier in self.notifiers:
                 # Rendering changes a notifier for good, and the context: each message has its own.
-                copy.copy(notifier)({**context, "notice": notice.to_context()})
+                with _every_recipient():
+                    copy.copy(notifier)({**context, "notice": notice.to_context()})
 
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
-        self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, done.notified)
+        notified = storable(done.notified)
+        self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, notified)
         for owner, at in done.already.items():
             self.log.info(
                 "%s: already notified at %s by this plan, and not again; a new plan notifies of new groups",
-                owner or "groups without an owner",
+                _shown(owner),
                 at.isoformat(),
             )
         if done.without_contact:
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:
-            why = "; ".join(f"{owner or 'groups without an owner'}: {reason}" for owner, reason in done.failed.items())
+            why = "; ".join(f"{_shown(owner)}: {reason}" for owner, reason in done.failed.items())
             if self.notifiers:
                 raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
-        return {"marked": done.marked, "notified": done.notified, "without_contact": done.without_contact}
+        return {"marked": done.marked, "notified": notified, "without_contact": done.without_contact}
 
 
 def _check_notifier(notifier: BaseNotifier) -> None:
     """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent."""
     name = f"{type(notifier).__module__}.{type(notifier).__qualname__}"
+    silent = any(f"{kind.__module__}.".startswith(_SILENT) for kind in type(notifier).__mro__)
     if inspect.iscoroutinefunction(getattr(notifier, "notify", None)):
         raise ConfigurationError(
             "notifiers", name, "its notify() is a coroutine, which nobody awaits: make it a function"
         )
-    if name.startswith(_SILENT):
+    if silent:
         raise ConfigurationError(
             "notifiers", name, "it does not report a message that could not be sent: use one that raises"
         )
+
+
+@contextmanager
+def _every_recipient() -> Iterator[None]:
+    """Raise for a mail that only some of its recipients got: the owner may be among the others.
+
+    A server may refuse an address and take the rest. ``smtplib`` then returns the refused ones, which Airflow's hook
+    drops. Raising there would have the hook send the mail to the rest again.
+    """
+    refused: dict[str, tuple[int, bytes]] = {}
+    sendmail = smtplib.SMTP.sendmail
+
+    def noted(*args: Any, **kwargs: Any) -> dict[str, tuple[int, bytes]]:
+        found = sendmail(*args, **kwargs)
+        refused.update(found)
+        return found
+
+    smtplib.SMTP.sendmail = noted  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        smtplib.SMTP.sendmail = sendmail  # type: ignore[method-assign]
+    if refused:
+        raise smtplib.SMTPRecipientsRefused(refused)
+
+
+def _shown(owner: str) -> str:
+    return one_line(owner) if owner else "groups without an owner"

@@ -2,9 +2,10 @@
 
 ::
 
-    <storage>/_journal/<Kafka's cluster id>/notices/000001.json   all marks as they were then
+    <storage>/_journal/<Kafka's cluster id>/notices/000001.json   all marks as they were then, or those that changed
 
-Each entry has all marks, so that the newest one says everything. It carries the SHA-256 of the one before it, and is
+An entry has all marks, or only those that it changes: of a plan with many owners, each has a message and an entry. The
+last entry of a plan has all of them, so that it says everything. Each carries the SHA-256 of the one before it, and is
 created exclusively: of two that write at once, one is refused and tries again. A mark is written before its owner is
 notified, and the notice after that: a process that dies in between notifies once more, and never counts a notice that
 was not sent.
@@ -12,7 +13,7 @@ was not sent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -28,6 +29,7 @@ from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 KIND = "notices"
+_ALL, _CHANGED = "marks", "changed"
 _DIGITS = 6
 _STALE = frozenset(name.value for name in KeptName)
 
@@ -62,11 +64,21 @@ class NoticeBook:
         if newest is None:
             self._number, self._head = 0, None
             return {}
-        before = before or (self._entry(number - 1) if number > 1 else None)
-        if newest.data.get("previous") != (None if before is None else before.sha256):
-            raise JournalError(f"{newest.path} does not follow the entry before it: the journal was changed")
         self._number, self._head = number, newest.sha256
-        return _parse(newest)
+        since = [newest]  # the newest entry with all marks, and those after it: newest first
+        while True:
+            number -= 1
+            before = before or (self._entry(number) if number else None)
+            if since[-1].data.get("previous") != (None if before is None else before.sha256):
+                raise JournalError(f"{since[-1].path} does not follow the entry before it: the journal was changed")
+            if before is None or _CHANGED not in since[-1].data:
+                break
+            since.append(before)
+            before = None
+        marks: dict[str, Notice] = {}
+        for place, entry in enumerate(reversed(since)):
+            marks |= _parse(entry, _CHANGED if place else _ALL)
+        return marks
 
     def written_by(self, plan_id: str, since: datetime) -> list[Mapping[str, Any]]:
         """Return what the entries of one plan say besides the marks, newest first. ``read`` must have been called.
@@ -83,17 +95,25 @@ class NoticeBook:
             if _written_at(entry) < since:
                 break
             if entry.data.get("plan_id") == plan_id:
-                found.append({name: value for name, value in entry.data.items() if name != "marks"})
+                found.append({name: value for name, value in entry.data.items() if name not in (_ALL, _CHANGED)})
         return found
 
-    def write(self, notices: Mapping[str, Notice], at: datetime, **facts: Any) -> None:
-        """Append an entry with all marks, durably. ``read`` must have been called.
+    def write(
+        self, notices: Mapping[str, Notice], at: datetime, *, changed: Collection[str] | None = None, **facts: Any
+    ) -> None:
+        """Append an entry, durably. ``read`` must have been called.
 
+        :param notices: all marks.
+        :param changed: the groups whose marks differ from those of the entry before: only these are written. Default:
+            all are.
         :param facts: whatever else is to be known of it later, such as the plan.
 
         Raises ``JournalError`` when somebody else has written meanwhile, and ``StorageError``.
         """
-        data = {"kind": KIND, "at": at.isoformat(), **facts, "marks": _columns(notices), "previous": self._head}
+        kept = {_ALL: _columns(notices)}
+        if changed is not None:
+            kept = {_CHANGED: _columns({group_id: notices[group_id] for group_id in changed})}
+        data = {"kind": KIND, "at": at.isoformat(), **facts, **kept, "previous": self._head}
         try:
             entry = create_entry(self._path(self._number + 1), data)
         except FileExistsAlreadyError as exc:
@@ -161,9 +181,9 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
     return {"groups": ordered, **plain, **times}
 
 
-def _parse(entry: Entry) -> dict[str, Notice]:
+def _parse(entry: Entry, field: str) -> dict[str, Notice]:
     try:
-        marks = entry.data["marks"]
+        marks = entry.data[field]
         names = ("fingerprint", "owner", "marked_at", "notified_at")
         contacts = marks.get("contact") or [None] * len(marks["groups"])  # earlier entries lack it
         return {

@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
-from airflow_kafka_groups.maintenance.shown import printable, shortened
+from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
@@ -46,7 +46,7 @@ class OwnerNotice:
     def to_context(self) -> dict[str, Any]:
         """Return the notice as templates of notifiers see it: plain values, with the message for mail and Slack."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
-        who = self.owner or "nobody in particular"
+        who = one_line(self.owner) if self.owner else "nobody in particular"  # an id may say who its owner is
         first = (
             f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to {who} are stale: without "
             f"members, and without a commit. They will be deleted in {shown_period(self.notice_seconds)} at the "
@@ -54,7 +54,7 @@ class OwnerNotice:
             "can be restored."
         )
         rest = [f"… and {more} more"] if more > 0 else []
-        names = [printable(shortened(group_id)) for group_id in shown]
+        names = [one_line(group_id) for group_id in shown]
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
         text = "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"])
         return {
@@ -126,6 +126,7 @@ def notify_owners(
         book.write(marks, max(now(), plan.created_at), plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
+    last: datetime | None = None
     for notice in _messages(layout, plan, marks, report, done):
         name = notice.owner or ""
         if not dry_run:
@@ -134,11 +135,14 @@ def notify_owners(
             except Exception as exc:  # noqa: BLE001  # a notifier is anybody's code
                 done.failed[name] = type(exc).__name__  # its message may hold an address with a secret in it
                 continue
-            at = max(now(), plan.created_at)
+            last = at = max(now(), plan.created_at)
             for group_id in notice.groups:
                 marks[group_id] = replace(marks[group_id], notified_at=at, contact=notice.contact)
-            book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, notified=name, contact=notice.contact)
+            facts = {"plan_id": plan.plan_id, "cluster": layout.cluster, "notified": name, "contact": notice.contact}
+            book.write(marks, at, changed=notice.groups, **facts)
         done.notified[name] = len(notice.groups)
+    if last is not None:  # whoever reads the marks next has one entry to read
+        book.write(marks, last, plan_id=plan.plan_id, cluster=layout.cluster)
     return done
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from airflow_kafka_groups.maintenance.shown import one_line
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
@@ -62,7 +64,8 @@ def why_not_noticed(
     if notice.notified_at is None:
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
     if notice.owner != owner:
-        return f"{notice.owner or 'nobody in particular'} was notified, and its owner is another one by now"
+        who = one_line(notice.owner) if notice.owner else "nobody in particular"
+        return f"{who} was notified, and its owner is another one by now"
     if notice.contact != contact:
         return "its owner was notified somewhere else than the policy says by now, and has to be notified again"
     # A clock that went back between mark and message would make the message older than it is.

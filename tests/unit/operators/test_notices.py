@@ -154,8 +154,15 @@ class Silent(BaseNotifier):
     def notify(self, context: Any) -> None: ...
 
 
+class Ours(Silent):
+    """A site's own subclass of it with the site's defaults, in the site's module."""
+
+
 @pytest.mark.safety
-@pytest.mark.parametrize(("kind", "why"), [(Unawaited, "nobody awaits"), (Silent, "use one that raises")])
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [(Unawaited, "nobody awaits"), (Silent, "use one that raises"), (Ours, "use one that raises")],
+)
 def test_a_notifier_whose_failure_nobody_sees_is_refused(
     kind: type[BaseNotifier], why: str, planned: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -45,11 +45,11 @@ POLICY = """\
 class Story:
     """Days in the life of a policy."""
 
-    def __init__(self, folder: Path, *names: str) -> None:
+    def __init__(self, folder: Path, *names: str, policy: str = POLICY) -> None:
         self.folder, self.layout, self.admin = folder, layout_in(folder), FakeAdmin()
         for name in names:
             self.admin.add(name, ("t", 0, 5))
-        self.file: PolicyFile = policy_of(folder, POLICY)
+        self.file: PolicyFile = policy_of(folder, policy)
         self.sent: list[OwnerNotice] = []
         self.idle_since = NOW - 9 * DAY
 
@@ -428,3 +428,24 @@ async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:
         assert story.notify(late, late.expires_at + timedelta(seconds=1), dry_run=dry_run) == Notified()
     assert len(story.sent) == sent
     assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks
+
+
+def stored_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.iterdir())
+
+
+async def test_what_many_owners_cost_grows_with_their_number(tmp_path: Path) -> None:
+    """Each message made a copy of all marks: twice as many owners took four times the storage."""
+    sizes = []
+    for count in (20, 40):
+        owners = "".join(f"  o{number}: {{groups: 'o{number}-*', contact: c}}\n" for number in range(count))
+        policy = f"version: 1\nowners:\n{owners}rules: [{{name: all, action: delete, idle: 1d, notice: 2d}}]\n"
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        story = Story(folder, *(f"o{number}-app" for number in range(count)), policy=policy)
+        plan = await story.plan(NOW)
+        assert len(story.notify(plan, NOW).notified) == count
+        book = NoticeBook(story.layout.base, CLUSTER_ID)
+        assert all(mark.notified_at is not None for mark in book.read().values())
+        sizes.append(stored_bytes(Path(str(book.folder))))
+    assert sizes[1] < 2.2 * sizes[0]

@@ -120,3 +120,47 @@ def test_what_a_plan_said_is_without_all_marks_of_each_entry(tmp_path: Path) -> 
     own.read()
     found = own.written_by("p", NOW)
     assert [sorted(entry) for entry in found] == [["at", "format", "kind", "plan_id", "previous"]] * 2
+
+
+def with_changes(folder: Path, count: int) -> dict[str, Notice]:
+    """Write all marks, then one change after the other; return the marks in the end."""
+    own, marks = book(folder), dict(MARKS)
+    own.read()
+    own.write(marks, NOW, plan_id="p")
+    for number in range(count):
+        changed = ("b", "a")[number % 2]
+        marks[changed] = replace(marks[changed], notified_at=NOW + timedelta(minutes=number))
+        own.write(marks, NOW, changed=[changed], plan_id="p")
+    return marks
+
+
+@pytest.mark.parametrize("count", range(4))
+def test_entries_of_what_changed_amount_to_all_marks(tmp_path: Path, count: int) -> None:
+    assert with_changes(tmp_path, count) == book(tmp_path).read()
+    written(tmp_path, {"a": MARKS["a"]})
+    assert book(tmp_path).read() == {"a": MARKS["a"]}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("number", [1, 2, 3])
+@pytest.mark.parametrize("damage", ["edited", "torn", "removed", "without its marks"])
+def test_every_entry_that_marks_rest_on_is_looked_at(tmp_path: Path, number: int, damage: str) -> None:
+    with_changes(tmp_path, 3)
+    path = tmp_path / "_journal" / CLUSTER_ID / "notices" / f"{number:06}.json"
+    data = json.loads(path.read_text())
+    if damage == "removed":
+        path.unlink()
+    elif damage == "torn":
+        path.write_bytes(path.read_bytes()[:-20])
+    elif damage == "edited":
+        path.write_text(json.dumps({**data, "plan_id": "q"}))
+    else:
+        path.write_text(json.dumps({key: value for key, value in data.items() if key not in ("marks", "changed")}))
+    with pytest.raises(JournalError):
+        book(tmp_path).read()
+
+
+def test_a_change_that_is_listed_late_hides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    marks = with_changes(tmp_path, 3)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.notices.list_names", lambda folder: ["000002.json"])
+    assert book(tmp_path).read() == marks

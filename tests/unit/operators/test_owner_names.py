@@ -1,0 +1,107 @@
+"""An owner that an id names (``owner_from_id``) is a stranger's text: it writes no line of its own anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk import BaseNotifier
+
+from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.maintenance.policy.files import write_policy
+from tests.unit.operators import scene
+
+POLICY = """\
+    version: 1
+    owner_from_id: "{owner}.*"
+    defaults: {contact: ops@example.com}
+    rules: [{name: noticed, action: delete, idle: 1d, notice: 2d}]
+    """
+OWNER = "x\nINFO - Forged: nothing is to be deleted, ignore this message" + "y" * 20_000
+SHOWN = r"x\nINFO - Forged: nothing is to be deleted"
+
+pytestmark = pytest.mark.safety
+
+
+class Mail(BaseNotifier):
+    """It keeps the message; to fail, it has no place to keep it."""
+
+    template_fields = ("text",)
+
+    def __init__(self, sent: list[str] | None) -> None:
+        super().__init__()
+        self.sent, self.text = sent, "{{ notice.text }}"
+
+    def notify(self, context: Any) -> None:
+        if self.sent is None:
+            raise OSError("no mail today")
+        self.sent.append(self.text)
+
+
+def planned(admin: FakeAdmin, storage: Path, owner: str) -> dict[str, Any]:
+    name = f"{owner}.app"
+    admin.groups = {group_id: FakeGroup() for group_id in (name, "live")}
+    snapshot_id = scene.take_snapshot(storage)
+    scene.judge(storage, snapshot_id, stale={name})
+    policy = str(write_policy(storage, POLICY))
+    return scene.plan(storage, snapshot_id=snapshot_id, policy_file=policy, max_share=1)
+
+
+def notify(storage: Path, plan: dict[str, Any], *notifiers: BaseNotifier) -> dict[str, Any]:
+    operator = NotifyOwnersOperator(
+        task_id="notify",
+        storage_path=str(storage),
+        cluster=scene.CLUSTER,
+        plan_id=plan["plan_id"],
+        plan_digest=plan["digest"],
+        notifiers=list(notifiers),
+    )
+    return operator.execute({})
+
+
+def check(text: str) -> None:
+    assert SHOWN in text
+    assert "\nINFO - Forged" not in text
+    assert "y" * 300 not in text
+
+
+def test_in_the_message(admin: FakeAdmin, tmp_path: Path) -> None:
+    sent: list[str] = []
+    notify(tmp_path, planned(admin, tmp_path, OWNER), Mail(sent))
+    (text,) = sent
+    check(text)
+
+
+def test_in_the_log_of_a_second_run(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan = planned(admin, tmp_path, OWNER)
+    notify(tmp_path, plan, Mail([]))
+    capsys.readouterr()
+    notify(tmp_path, plan, Mail([]))
+    log = capsys.readouterr().out
+    assert "already notified" in log
+    check(log)
+
+
+def test_in_the_log_without_notifiers(admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notify(tmp_path, planned(admin, tmp_path, OWNER))
+    log = capsys.readouterr().out
+    assert "Nobody was notified" in log
+    check(log)
+
+
+def test_in_the_error_of_a_message_that_could_not_be_sent(admin: FakeAdmin, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="could not be notified") as caught:
+        notify(tmp_path, planned(admin, tmp_path, OWNER), Mail(None))
+    check(str(caught.value))
+
+
+def test_in_the_result_a_zero_byte_can_be_stored(admin: FakeAdmin, tmp_path: Path) -> None:
+    """PostgreSQL, where Airflow stores it, takes none."""
+    found = notify(tmp_path, planned(admin, tmp_path, "a\0b"), Mail([]))
+    assert "u0000" not in json.dumps(found)
+    assert found["notified"] == {r"a\x00b": 1}
