@@ -33,7 +33,9 @@ with DAG(
     doc_md=__doc__,
 ):
     backup = BackupGroupOffsetsOperator(
-        task_id="backup", include="{{ params.include | tojson }}", exclude="{{ params.exclude | tojson }}"
+        task_id="backup",
+        include="{{ params.include | tojson }}",
+        exclude="{{ (params.exclude or []) | tojson }}",
     )
     drill = RestoreDrillOperator(
         task_id="drill",

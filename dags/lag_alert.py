@@ -36,7 +36,7 @@ with DAG(
     measure = ListGroupLagOperator(
         task_id="measure",
         include="{{ params.include | tojson }}",
-        exclude="{{ params.exclude | tojson }}",
+        exclude="{{ (params.exclude or []) | tojson }}",
         max_lag="{{ params.max_lag }}",
         outlets=[Asset("kafka_groups_lag")],
     )
@@ -45,8 +45,10 @@ with DAG(
     def alert(found: Any) -> None:
         from airflow.sdk.exceptions import AirflowFailException
 
+        from airflow_kafka_groups.maintenance.shown import one_line
+
         if found["lagging"]:
-            first = ", ".join(f"{group} ({lag})" for group, lag in list(found["lagging_groups"].items())[:5])
+            first = ", ".join(f"{one_line(group)} ({lag})" for group, lag in list(found["lagging_groups"].items())[:5])
             raise AirflowFailException(
                 f"{found['lagging']} of {found['groups']} groups lag too much, the most lagging: {first}"
             )

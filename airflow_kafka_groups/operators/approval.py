@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
-from datetime import UTC
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
+from airflow.sdk.definitions.param import ParamsDict
 
-from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.exceptions import PlanError, StorageError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
-from airflow_kafka_groups.maintenance.shown import MOST, shortened
 from airflow_kafka_groups.operators.support.base import DryRunOperator
+from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, question
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-    from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
     from airflow_kafka_groups.maintenance.storage import Layout
 
 APPROVE = "Approve"
-CONFIRM, EXCLUDE = "confirm_groups", "exclude_groups"
-"""The fields of the form."""
-FIRST_GROUPS = 10
-"""How many groups the question shows: the form is below them, and is not to be out of sight."""
-
-_SENTENCE = 500
-"""The most characters of what a judgement rests on: it ends with a remedy."""
-_LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
+CONFIRM, EXCLUDE, PLAN = "confirm_groups", "exclude_groups", "plan_digest"
+"""The fields of the form. The last one is filled in: Airflow takes an answer for a task, whatever that has asked."""
 
 
 class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
@@ -120,8 +110,45 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             return {"required": False}
         self.log.info("Asking: %s", why)
         self.subject, self.body = self.question_of(context, layout, plan, why)
+        fields = {name: self.params.get_param(name) for name in self.params}
+        self.params = ParamsDict({**fields, PLAN: _plan_field(plan)})
+        self._require_shown(context, plan)  # the first to ask is the one that Airflow shows
         seal_question(layout, plan, _asked_by(context), utc_now())
         return super().execute(context)
+
+    def _require_shown(self, context: Context, plan: SealedPlan) -> None:
+        """Raise ``PlanError`` where people would be shown a question about another plan.
+
+        Airflow keeps a task's first question: where the task is cleared and asks again, the new text is dropped,
+        and so are the new fields of the form and the new ``assigned_users``. It tells what it keeps.
+        """
+        from airflow.sdk.execution_time import task_runner
+        from airflow.sdk.execution_time.comms import CreateHITLDetailPayload
+
+        if (airflow := getattr(task_runner, "SUPERVISOR_COMMS", None)) is None:  # outside of Airflow
+            return
+        people: Any = self.assigned_users or []
+        asked = CreateHITLDetailPayload(
+            ti_id=context["ti"].id,
+            options=self.options,
+            subject=self.subject,
+            body=self.body,
+            defaults=self.defaults,
+            multiple=self.multiple,
+            params=self.serialized_params,
+            assigned_users=people,
+        )
+        shown = airflow.send(msg=asked)
+        if plan.digest not in (getattr(shown, "body", None) or ""):
+            raise PlanError(
+                f"plan {plan.plan_id} cannot be asked about here: this task has asked about another plan, and Airflow "
+                "still shows that question. Start a new DAG run. Nothing was deleted"
+            )
+        if {str(one["id"]) for one in people} != {str(one.id) for one in getattr(shown, "assigned_users", None) or ()}:
+            raise PlanError(
+                "other people may answer than assigned_users says, since Airflow still shows a question of an "
+                "earlier try. Start a new DAG run. Nothing was deleted"
+            )
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
         """Return the subject and the text of the question."""
@@ -138,7 +165,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         """Return what is to be kept: the planned groups of families, too."""
         from airflow_kafka_groups.maintenance.plan.rulings import with_families
 
-        return with_families(plan.planned, names)
+        return with_families(plan.planned, as_typed(names, {*plan.group_ids, *plan.planned.column("family")}))
 
     def load(self, layout: Layout) -> SealedPlan:
         """Read the plan. Raises ``PlanError``."""
@@ -162,6 +189,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         values, person = dict(event["params_input"] or {}), event["responded_by_user"]
         approved = list(event["chosen_options"]) == [APPROVE]
         form = dict(self.params)
+        if values.pop(PLAN, plan.digest) != plan.digest and approved:
+            raise refused(plan, "the answer is to a question about another plan: read the one that is asked now")
         if approved and (unknown := sorted(values.keys() - form.keys())):  # Airflow's API takes any
             raise refused(plan, f"{unknown[0]!r} is no field of the form: give {' and '.join(form)}")
         answer = {
@@ -204,83 +233,19 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         return layout, plan, terms.why(len(plan.groups), plan.noun)
 
 
+def _plan_field(plan: SealedPlan) -> Param:
+    """Return the field by which an answer names the plan of its question: a page may be older than the task's try."""
+    return Param(
+        plan.digest,
+        type="string",
+        source="task",
+        title="Digest of the plan",
+        description="Leave it as it is: it says which question this answer is to.",
+    )
+
+
 def _asked_by(context: Context) -> dict[str, str]:
     """Return the asking task: another try, or the task cleared, is another one."""
     task = context["ti"]
     names = ("dag_id", "run_id", "task_id", "map_index", "try_number", "id")
     return {name: str(getattr(task, name, None)) for name in names}
-
-
-def question(
-    plan: DeletionPlan,
-    report: str,
-    why: str,
-    report_url: str | None = None,
-    last: Mapping[str, LastMembers] | None = None,
-) -> str:
-    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
-    known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
-    link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
-    counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
-    lines = [
-        f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
-        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up. "
-        f"You are asked because {plain(why)}.",
-        "",
-        f"All groups: {plain(counts)}.",
-        "",
-        f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
-        "",
-        f"{link}: {_markup(report)}",
-        "",
-        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
-        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
-        *_families(plan),
-        "",
-        "| group | why | last members |",
-        "|---|---|---|",
-        *[
-            f"| {plain(group.group_id)} | {plain(group.reason)} | {plain(known.get(group.group_id, 'not known'))} |"
-            for group in plan.groups[:FIRST_GROUPS]
-        ],
-    ]
-    if len(plan.groups) > FIRST_GROUPS:
-        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report | |")
-    return "\n".join(lines)
-
-
-def _families(plan: DeletionPlan) -> list[str]:
-    """Return the families with planned groups as a table: 208 groups become 8 lines."""
-    planned = [family for family in plan.families if family["planned"]]
-    if not planned:
-        return []
-    lines = ["", "| family | planned | of | new a day | owners |", "|---|---|---|---|---|"]
-    for family in planned[:FIRST_GROUPS]:
-        growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
-        owners = ", ".join(family["owners"][:3]) or "-"
-        numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
-        lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
-    if len(planned) > FIRST_GROUPS:
-        lines.append(f"| … and {len(planned) - FIRST_GROUPS} more | | | | see the report |")
-    return lines
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def plain(value: str, most: int = MOST) -> str:
-    """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
-
-    :param most: that length. Default 200.
-
-    Links are made of plain text, also where it was written with character references: an invisible character in
-    ``https://``, ``www.`` and before ``@`` prevents that.
-    """
-    return _markup(_LINK_BEGINS.sub("\u200b", shortened(value, most)))
-
-
-def _markup(value: str) -> str:
-    """Replace all that Markdown or HTML could understand by character references, on one line."""
-    return re.sub(r"[^\w .,;:/()=+-]|_", lambda found: f"&#{ord(found[0])};", value)

@@ -10,7 +10,7 @@ from airflow_kafka_groups.contracts.durations import PATTERN_OR_NUMBER
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
 
-_PATTERNS = {"type": "array", "items": {"type": "string"}}
+_PATTERNS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _DURATION = {"type": ["string", "number"], "pattern": PATTERN_OR_NUMBER}
 """A string in the form: its examples, which Airflow suggests, make it one."""
 CLEANUP_FORM: dict[str, dict[str, Any]] = {

@@ -56,14 +56,15 @@ class _ListingOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.hooks.storage import open_layout
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
-        if len(rows) <= MAX_XCOM_GROUPS:
+        unstorable = [row["group_id"] for row in rows if "\0" in row["group_id"]]  # in PostgreSQL, as an XCom
+        if len(rows) <= MAX_XCOM_GROUPS and not unstorable:
             return {what: rows, "path": None}
         if self.storage_path is None:
-            raise ConfigurationError(
-                "storage_path",
-                None,
-                f"{len(rows)} groups are too many for an XCom: set a path to write them to, or select fewer",
-            )
+            why = f"{len(rows)} groups are too many"
+            if unstorable:
+                why = f"the name of {one_line(unstorable[0])} has a zero byte, which is too much"
+            remedy = f"{why} for an XCom: set a path to write them to, or select fewer"
+            raise ConfigurationError("storage_path", None, remedy)
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)
         path = write_json(layout.root / LISTINGS, f"{new_id(utc_now())}.json", {"format": FORMAT, what: rows})
         return {what: None, "path": str(path)}
@@ -221,6 +222,10 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
         for group_id, broker in found.succeeded.items():
             by_broker.setdefault(broker.broker_id, []).append(group_id)
         of_brokers = (sorted(by_broker[broker_id]) for broker_id in sorted(by_broker))
+        if unstorable := [group_id for group_id in found if "\0" in group_id]:
+            name = one_line(unstorable[0])
+            remedy = f"leave {name} out, by 're:(?s).*\\x00.*': Airflow's database may not store its name"
+            raise ConfigurationError("exclude", None, remedy)
         chunks = [chunk for of_broker in of_brokers for chunk in _even(of_broker, self.chunk_size)]
         self.log.info("%d groups of %d brokers in %d chunks", len(found), len(by_broker), len(chunks))
         return chunks

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.operators.approval import FIRST_GROUPS, ApproveCleanupOperator, counted, plain
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, plain
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -40,7 +41,7 @@ class ApprovePruningOperator(ApproveCleanupOperator):
 
     def exceptions(self, plan: Any, names: Any) -> Any:
         """Return what is to be kept, as it was typed."""
-        return names
+        return as_typed(names, set(plan.group_ids))
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
         """Return the subject and the text of the question."""

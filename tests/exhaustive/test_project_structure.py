@@ -71,6 +71,8 @@ ELSEWHERE = {
     "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
     "operators/retention.py": "exhaustive/operators/test_file_pruning.py",
     "operators/support/": "unit/operators/test_deletion.py",
+    "operators/support/actor.py": "unit/operators/test_reset_again.py",
+    "operators/support/question.py": "unit/operators/test_question.py",
     "plugins/": "component/plugins/test_report_tab.py",
     "protocol/": "unit/protocol/test_messages.py",
     "protocol/hot_codecs/": "exhaustive/protocol/hot_codecs/test_hot_codecs.py",

@@ -77,3 +77,6 @@ def _examine_storage(cluster: Cluster, report: Report) -> None:
         report.unknown("storage", f"The storage was not examined: {error}.")
         return
     examine_storage(open_path("--storage-path", path), report)
+    with report.checking("floors", "Correct the floor, or give the storage that it names.", ConfigurationError):
+        cluster.floors()
+        report.ok("floors", "The floors of the site and the connection can be read, and allow this storage.")

@@ -74,7 +74,7 @@ def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Map
         for name, value, tags in values:
             if value is not None:
                 # Plain statsd has no tags, so the name must distinguish clusters and groups.
-                stat = f"{PREFIX}.{cluster.replace('.', '_')}.{name}"
+                stat = f"{PREFIX}.{_stat_name(cluster.replace('.', '_'))}.{name}"
                 getattr(Stats, kind)(stat, value, tags={"cluster": cluster, **tags})
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)

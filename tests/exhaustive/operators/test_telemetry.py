@@ -190,6 +190,17 @@ def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[
     }
 
 
+def test_a_connection_with_a_colon_in_its_name_has_metrics(
+    monkeypatch: pytest.MonkeyPatch, received: Callable[[], dict[str, str]]
+) -> None:
+    """Statsd's own separator: Airflow's client sends no metric with it in its name."""
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA:PROD", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+    ListGroupLagOperator(task_id="t", kafka_groups_conn_id="kafka:prod").execute({})
+    found = {name.rpartition(".")[2]: name for name in received()}
+    assert set(found) >= {"total", "max", "unknown_groups"}
+    assert re.fullmatch(r"kafka_prod-[0-9a-f]{8}\.lag\.total", found["total"])
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

@@ -231,6 +231,18 @@ def test_the_connection_test_says_in_one_sentence_what_is_wrong(admin: FakeAdmin
     assert KafkaGroupsHook("nowhere").test_connection()[0] is False
 
 
+@pytest.mark.parametrize("floors", [{"max_group": 5}, {"max_groups": "many"}])
+def test_the_connection_test_fails_for_a_floor_that_no_task_can_read(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, floors: Any
+) -> None:
+    define(monkeypatch, host="b1:9092", extra={"floors": floors})
+    done, sentence = KafkaGroupsHook().test_connection()
+    assert not done
+    assert "floors" in sentence
+    define(monkeypatch, host="b1:9092", extra={"floors": {"max_groups": 5}})
+    assert KafkaGroupsHook().test_connection()[0]
+
+
 def test_airflow_finds_the_hook_by_the_connections_type(admin: FakeAdmin) -> None:
     hook = Connection(conn_id="kafka_groups_default", conn_type="kafka_groups").get_hook()  # type: ignore[no-untyped-call]  # Airflow's own
     assert isinstance(hook, KafkaGroupsHook)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +72,15 @@ def test_without_a_storage_the_rest_is_examined(cli: Cli, monkeypatch: pytest.Mo
     monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS", raising=False)
     code, found, _ = cli("doctor")
     assert (code, checks(found)["storage"]) == (0, "unknown")
+
+
+@pytest.mark.parametrize("floors", [{"max_group": 5}, {"storage_path": "/elsewhere"}])
+def test_a_floor_by_which_every_plan_fails_is_found(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, floors: dict[str, Any]
+) -> None:
+    assert checks(stored("doctor")[1])["floors"] == "ok"
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"floors": floors}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    assert stored("plan")[0] == 2
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["floors"]) == (1, "failed")

@@ -1,0 +1,109 @@
+"""The question about a plan in Markdown, and what people type into its form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.contracts.evidence import recorded_sentence
+from airflow_kafka_groups.maintenance.shown import MOST, shortened
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
+
+FIRST_GROUPS = 10
+"""How many groups the question shows: the form is below them, and is not to be out of sight."""
+
+_SENTENCE = 500
+"""The most characters of what a judgement rests on: it ends with a remedy."""
+_NO_LINK = "\u200b"
+_LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
+
+
+def question(
+    plan: DeletionPlan,
+    report: str,
+    why: str,
+    report_url: str | None = None,
+    last: Mapping[str, LastMembers] | None = None,
+) -> str:
+    """Write the question in Markdown. Names come from the cluster: nothing in them is taken for markup."""
+    known = {} if last is None else {group_id: members.sentence() for group_id, members in last.items()}
+    link = f"[Report with all groups]({report_url})" if report_url else "Report with all groups"
+    counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in plan.counts.items() if count)
+    lines = [
+        f"**{counted(len(plan.groups), 'group')}** of cluster **{plain(plan.cluster)}** "
+        f"(Kafka id {plain(plan.kafka_cluster_id)}) will be deleted if you approve. Their offsets are backed up. "
+        f"You are asked because {plain(why)}.",
+        "",
+        f"All groups: {plain(counts)}.",
+        "",
+        f"Judged by {plain(recorded_sentence(plan.evidence), _SENTENCE)}.",
+        "",
+        f"{link}: {_markup(report)}",
+        "",
+        f"Plan {plan.plan_id}, digest {plan.digest}, valid until {plan.expires_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC.",
+        *[f"- Warning: {plain(warning)}" for warning in plan.warnings],
+        *_families(plan),
+        "",
+        "| group | why | last members |",
+        "|---|---|---|",
+        *[
+            f"| {plain(group.group_id)} | {plain(group.reason)} | {plain(known.get(group.group_id, 'not known'))} |"
+            for group in plan.groups[:FIRST_GROUPS]
+        ],
+    ]
+    if len(plan.groups) > FIRST_GROUPS:
+        lines.append(f"| … and {len(plan.groups) - FIRST_GROUPS} more | see the report | |")
+    return "\n".join(lines)
+
+
+def _families(plan: DeletionPlan) -> list[str]:
+    """Return the families with planned groups as a table: 208 groups become 8 lines."""
+    planned = [family for family in plan.families if family["planned"]]
+    if not planned:
+        return []
+    lines = ["", "| family | planned | of | new a day | owners |", "|---|---|---|---|---|"]
+    for family in planned[:FIRST_GROUPS]:
+        growth = "-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}"
+        owners = ", ".join(family["owners"][:3]) or "-"
+        numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
+        lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
+    if len(planned) > FIRST_GROUPS:
+        lines.append(f"| … and {len(planned) - FIRST_GROUPS} more | | | | see the report |")
+    return lines
+
+
+def as_typed(names: Any, known: Collection[str | None]) -> Any:
+    """Return the names without the empty last line of the form, and without what ``plain`` puts in a link's place.
+
+    :param known: what has exactly its name in the plan stays as it is.
+    """
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        return names
+    typed = [name if name in known else name.replace(_NO_LINK, "") for name in names]
+    return [name for name in typed if name or name in known]
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def plain(value: str, most: int = MOST) -> str:
+    """Return a string of the cluster, cut to a bearable length, of which nothing is markup and nothing a link.
+
+    :param most: that length. Default 200.
+
+    Links are made of plain text, also where it was written with character references: an invisible character in
+    ``https://``, ``www.`` and before ``@`` prevents that.
+    """
+    return _markup(_LINK_BEGINS.sub(_NO_LINK, shortened(value, most)))
+
+
+def _markup(value: str) -> str:
+    """Replace all that Markdown or HTML could understand by character references, on one line."""
+    return re.sub(r"[^\w .,;:/()=+-]|_", lambda found: f"&#{ord(found[0])};", value)

@@ -1,0 +1,214 @@
+"""Airflow keeps a task's first question and takes an answer for a task: neither approves what nobody has looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import (
+    CreateHITLDetailPayload,
+    ErrorResponse,
+    GetConnection,
+    GetVariable,
+    HITLDetailRequestResult,
+)
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.operators import scene
+from tests.unit.operators.test_approval import Airflow, ask, context, delete
+
+pytestmark = pytest.mark.safety
+
+ONLY_ANN = {"assigned_users": [{"id": "42", "name": "Ann"}]}
+
+
+class Server:
+    """What ``upsert_hitl_detail()`` of Airflow 3.3 does for one task instance, whatever its try."""
+
+    def __init__(self) -> None:
+        self.row: Mapping[str, Any] = {}
+
+    def send(self, msg: Any) -> Any:
+        if isinstance(msg, GetConnection):
+            return ErrorResponse(error=ErrorType.CONNECTION_NOT_FOUND)
+        if isinstance(msg, GetVariable):
+            return ErrorResponse(error=ErrorType.VARIABLE_NOT_FOUND)
+        if not isinstance(msg, CreateHITLDetailPayload):
+            return None
+        self.row = self.row or msg.model_dump(exclude={"type"})
+        return HITLDetailRequestResult(**{**self.row, "ti_id": msg.ti_id})
+
+    def page(self, **typed: Any) -> dict[str, Any]:
+        """Return what a browser sends: the fields of the form that is shown, with what was typed."""
+        return {**{name: field["value"] for name, field in self.row["params"].items()}, **typed}
+
+
+class KeepingAirflow(Airflow):
+    """It asks by that server, as its operator does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
+        super().__init__(monkeypatch)
+
+        def execute(operator: ApproveCleanupOperator, context: Any) -> None:
+            self.asked.append(operator)
+            people: Any = operator.assigned_users or []
+            server.send(
+                CreateHITLDetailPayload(
+                    ti_id=context["ti"].id,
+                    options=operator.options,
+                    subject=operator.subject,
+                    body=operator.body,
+                    defaults=operator.defaults,
+                    multiple=operator.multiple,
+                    params=operator.serialized_params,
+                    assigned_users=people,
+                )
+            )
+
+        monkeypatch.setattr(ApprovalOperator, "execute", execute)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    found = Server()
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", found, raising=False)
+    return found
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow(monkeypatch)
+
+
+@pytest.fixture
+def keeping(monkeypatch: pytest.MonkeyPatch, server: Server) -> KeepingAirflow:
+    return KeepingAirflow(monkeypatch, server)
+
+
+@pytest.fixture
+def plans(admin: FakeAdmin, tmp_path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return two plans of as many groups, as all plans at max_groups are; the second one is backed up."""
+    admin.groups = {name: FakeGroup() for name in ("a1", "a2", "b1", "b2", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale=["a1", "a2", "b1", "b2"])
+    first, second = (
+        scene.plan(tmp_path, snapshot_id=snapshot_id, include=[include], max_share=1) for include in ("a*", "b*")
+    )
+    scene.back_up(tmp_path, second)
+    return first, second
+
+
+def page_of(operator: ApproveCleanupOperator, **typed: Any) -> dict[str, Any]:
+    """Return what a browser sends that has the operator's form before it."""
+    return {**dict(operator.params), **typed}
+
+
+def test_nobody_is_asked_about_a_plan_by_the_text_of_another(
+    admin: FakeAdmin,
+    tmp_path: Path,
+    plans: tuple[dict[str, Any], dict[str, Any]],
+    keeping: KeepingAirflow,
+    server: Server,
+) -> None:
+    """Nobody answers, and the tasks from ``plan`` on are cleared in the same DAG run: there is another plan."""
+    first, second = plans
+    ask(tmp_path, first).execute(context(id=uuid4()))
+    again = {"id": uuid4(), "try_number": 2}
+    with pytest.raises(PlanError, match="this task has asked about another plan, and Airflow still shows that"):
+        ask(tmp_path, second).execute(context(**again))
+    assert "a1" in server.row["body"]
+    assert "b1" not in server.row["body"]
+    assert len(keeping.asked) == 1
+    with pytest.raises(PlanError):
+        ask(tmp_path, second).execute_complete(context(**again), keeping.answer)
+    with pytest.raises(PlanError):
+        delete(tmp_path, second)
+    assert admin.deleted == []
+
+
+def test_the_same_plan_can_be_asked_about_again(
+    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow
+) -> None:
+    ask(tmp_path, backed_up).execute(context(id=uuid4()))
+    again = {"id": uuid4(), "try_number": 2}
+    ask(tmp_path, backed_up).execute(context(**again))
+    ask(tmp_path, backed_up).execute_complete(context(**again), keeping.answer)
+    delete(tmp_path, backed_up)
+    assert sorted(admin.deleted) == ["a", "b"]
+
+
+def test_who_may_answer_is_who_the_dag_says_now(
+    tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow
+) -> None:
+    """The DAG gets ``assigned_users``, and the waiting task is cleared for that: Airflow lets all answer as before."""
+    ask(tmp_path, backed_up).execute(context(id=uuid4()))
+    with pytest.raises(PlanError, match="other people may answer than assigned_users says"):
+        ask(tmp_path, backed_up, **ONLY_ANN).execute(context(id=uuid4(), try_number=2))
+    assert len(keeping.asked) == 1
+
+
+def test_the_same_people_can_be_asked_again(tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow) -> None:
+    for number in (1, 2):
+        ask(tmp_path, backed_up, **ONLY_ANN).execute(context(id=uuid4(), try_number=number))
+    assert len(keeping.asked) == 2
+
+
+def test_an_answer_from_a_page_about_another_plan_approves_nothing(
+    admin: FakeAdmin, tmp_path: Path, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
+) -> None:
+    """Ann has the page of the first plan before her when the task asks about the second, which gets her answer."""
+    first, second = plans
+    asked = ask(tmp_path, first)
+    asked.execute(context())
+    again = {"id": "uuid-2", "try_number": 2}
+    ask(tmp_path, second).execute(context(**again))
+    airflow.answer["params_input"] = page_of(asked, confirm_groups="2")
+    with pytest.raises(PlanError, match="the answer is to a question about another plan"):
+        ask(tmp_path, second).execute_complete(context(**again), airflow.answer)
+    with pytest.raises(PlanError):
+        delete(tmp_path, second)
+    assert admin.deleted == []
+
+
+def test_a_page_about_another_plan_still_rejects(
+    admin: FakeAdmin, tmp_path: Path, plans: tuple[dict[str, Any], dict[str, Any]], airflow: Airflow
+) -> None:
+    first, second = plans
+    asked = ask(tmp_path, first)
+    asked.execute(context())
+    ask(tmp_path, second).execute(context())
+    airflow.answer |= {"chosen_options": ["Reject"], "params_input": page_of(asked)}
+    assert ask(tmp_path, second).execute_complete(context(), airflow.answer)["approved"] is False
+    with pytest.raises(PlanError, match="rejected"):
+        delete(tmp_path, second)
+    assert admin.deleted == []
+
+
+def test_the_page_of_the_question_approves(
+    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], airflow: Airflow
+) -> None:
+    asked = ask(tmp_path, backed_up)
+    asked.execute(context())
+    airflow.answer["params_input"] = page_of(asked, confirm_groups="2")
+    ask(tmp_path, backed_up).execute_complete(context(), airflow.answer)
+    delete(tmp_path, backed_up)
+    assert sorted(admin.deleted) == ["a", "b"]
+
+
+def test_the_form_that_airflow_shows_names_the_plan(
+    tmp_path: Path, backed_up: dict[str, Any], keeping: KeepingAirflow, server: Server
+) -> None:
+    """Whatever the task sends first, that is what Airflow shows: fields that are added after it, no page has."""
+    asked = ask(tmp_path, backed_up)
+    asked.execute(context(id=uuid4()))
+    assert server.page()["plan_digest"] == backed_up["digest"]
+    assert set(server.page()) == set(asked.serialized_params)
