@@ -125,8 +125,8 @@ def test_nobody_is_asked_about_a_plan_by_the_text_of_another(
     again = {"id": uuid4(), "try_number": 2}
     with pytest.raises(PlanError, match="this task has asked about another plan, and Airflow still shows that"):
         ask(tmp_path, second).execute(context(**again))
-    assert "a1" in server.row["body"]
-    assert "b1" not in server.row["body"]
+    assert "| a1 |" in server.row["body"]
+    assert "| b1 |" not in server.row["body"]
     assert len(keeping.asked) == 1
     with pytest.raises(PlanError):
         ask(tmp_path, second).execute_complete(context(**again), keeping.answer)
