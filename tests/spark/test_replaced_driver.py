@@ -43,7 +43,7 @@ class Drivers:
         return self.spark.createDataFrame(rows, "topic string, partition int, `offset` long")
 
     def run(self, work: Work, output: Output, handle: Callable[..., Any] | None = None) -> None:
-        """Do what the job does with a driver."""
+        """Run a driver to its end, as the job does."""
         try:
             work.do(self.read, handle or job.handler(None, output))
         except TakenOverError as exc:

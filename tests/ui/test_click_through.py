@@ -121,6 +121,7 @@ def test_topics_are_pruned_and_groups_deleted_after_approvals_and_the_report_has
     assert pages.is_on(form, "dry_run")
     assert pages.is_on(form, "require_approval")
     pages.switch(form, "dry_run")
+    page.get_by_text("approve response successful").wait_for(state="hidden")  # of the pruning, and soon gone
     pages.picture(page, "cleanup-form")
     policy = form.locator("[name=element_policy_file]")
     assert policy.input_value() == str(scene.policy)

@@ -58,7 +58,7 @@ async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> dict[str, C
 
 
 def at_commit(admin: FakeAdmin, number: int, act: Any) -> None:
-    """Do something before the commit of this number, the first one being 0."""
+    """Call a function before the commit of this number, the first one being 0."""
 
     def before(call: str) -> None:
         if call == "describe" and len(admin.asked("alter")) == number:
@@ -68,7 +68,7 @@ def at_commit(admin: FakeAdmin, number: int, act: Any) -> None:
 
 
 def recreate(admin: FakeAdmin) -> None:
-    """Do as brokers do: offsets of a topic that is deleted are forgotten."""
+    """Recreate the topic: brokers forget the offsets of one that is deleted."""
     admin.ids, admin.log = {**IDS, "t": "new-id"}, (0, 2_000)
     for group in admin.groups.values():
         group.offsets.pop(T0, None)
