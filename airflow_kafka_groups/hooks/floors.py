@@ -50,6 +50,11 @@ def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
     return SiteFloors(**{name: _READERS[name](f"{where}.{name}", value) for name, value in values.items()})
 
 
+def connection_floors(settings: ConnectionSettings) -> SiteFloors:
+    """Return the floors of a connection alone. Raises ``ConfigurationError`` for one that cannot be read."""
+    return read_floors(f"connection {settings.conn_id!r}, floors", settings.floors)
+
+
 def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     """Return what counts for a connection: of site and connection, the stricter; and check the storage.
 
@@ -65,7 +70,7 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     options = {**_environment(named), **(conf.getsection(SECTION) or {}), **named}
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
     floors = read_floors(f"[{SECTION}]", set_here)
-    floors = floors.stricter(read_floors(f"connection {settings.conn_id!r}, floors", settings.floors))
+    floors = floors.stricter(connection_floors(settings))
     if floors.storage_path is None and floors.limits_deletions:
         floors = replace(floors, storage_path=default_storage())
     floors.require_storage(str(storage_path))

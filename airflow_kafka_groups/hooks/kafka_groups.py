@@ -234,11 +234,11 @@ class KafkaGroupsHook(BaseHook):
         """
         from airflow.sdk.exceptions import AirflowException
 
-        from airflow_kafka_groups.hooks.floors import read_floors
+        from airflow_kafka_groups.hooks.floors import connection_floors
         from airflow_kafka_groups.hooks.probe import describe_connection
 
         try:
-            read_floors(f"connection {self.settings.conn_id!r}, floors", self.settings.floors)
+            connection_floors(self.settings)
             found = self.run(lambda admin: describe_connection(admin, self.settings.lease_group_id))
             return True, f"{found} This connection is read-only." if self.settings.read_only else found
         except KafkaGroupsError as exc:

@@ -7,7 +7,7 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import Numbers, add_pattern_arguments, policy_of
+from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, Numbers, add_pattern_arguments, policy_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
@@ -32,7 +32,6 @@ _NUMBERS: Numbers = {
     "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default: 2d)"),
 }
 _OF_RULES = ("min_idle_seconds", "min_observations")  # each rule of a policy file has its own
-_MAX_GAP_SECONDS = 2 * 86_400
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         _NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
         require_commit_log=args.require_commit_log,
-        max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else _MAX_GAP_SECONDS,
+        max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
     judged = _require_verdicts(args, layout, cluster.storage_path, policy if file is None else policy.by_file(file))
     retention = args.offsets_retention_minutes

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import Numbers, add_pattern_arguments, policy_of
+from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, Numbers, add_pattern_arguments, policy_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.deleting import (
     add_deletion_arguments,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
 OUTCOMES = ("topic", "outcome", "code", "reason")
-_MAX_GAP_SECONDS = 2 * 86_400
 _NUMBERS: Numbers = {
     "min_idle_seconds": (read_duration, "time without subscription and movement (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "complete snapshots that prove it (default: 2)"),
@@ -73,7 +72,7 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
     layout, floors = cluster.layout(), cluster.floors()
     file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
-    policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=_MAX_GAP_SECONDS)
+    policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {
         "plan_id": plan.plan_id,

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
 """Options of a plan: how each is read, and its help."""
+MAX_GAP_SECONDS = 2 * 86_400
+"""The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
 _FIRST = 20
 _HELP = "group ids (default: all groups of the cluster)"
 

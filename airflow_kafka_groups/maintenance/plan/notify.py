@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period
+from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_owner, shown_period
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
@@ -46,12 +46,11 @@ class OwnerNotice:
     def to_context(self) -> dict[str, Any]:
         """Return the notice as templates of notifiers see it: plain values, with the message for mail and Slack."""
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
-        who = one_line(self.owner) if self.owner else "nobody in particular"  # an id may say who its owner is
         first = (
-            f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to {who} are stale: without "
-            f"members, and without a commit. They will be deleted in {shown_period(self.notice_seconds)} at the "
-            "earliest, unless they are used again, or the policy keeps them. Their offsets are backed up before, and "
-            "can be restored."
+            f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to "
+            f"{shown_owner(self.owner)} are stale: without members, and without a commit. They will be deleted "
+            f"in {shown_period(self.notice_seconds)} at the earliest, unless they are used again, or the policy keeps "
+            "them. Their offsets are backed up before, and can be restored."
         )
         rest = [f"… and {more} more"] if more > 0 else []
         names = [one_line(group_id) for group_id in shown]

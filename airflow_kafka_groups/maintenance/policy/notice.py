@@ -64,8 +64,7 @@ def why_not_noticed(
     if notice.notified_at is None:
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
     if notice.owner != owner:
-        who = one_line(notice.owner) if notice.owner else "nobody in particular"
-        return f"{who} was notified, and its owner is another one by now"
+        return f"{shown_owner(notice.owner)} was notified, and its owner is another one by now"
     if notice.contact != contact:
         return "its owner was notified somewhere else than the policy says by now, and has to be notified again"
     # A clock that went back between mark and message would make the message older than it is.
@@ -76,6 +75,11 @@ def why_not_noticed(
             f"{shown_period(seconds)} is not over"
         )
     return None
+
+
+def shown_owner(owner: str | None) -> str:
+    """Return an owner for messages, on one line: an id may say who it is."""
+    return one_line(owner) if owner else "nobody in particular"
 
 
 def shown_period(seconds: float) -> str:

@@ -28,7 +28,7 @@ from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
@@ -42,11 +42,9 @@ def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
-        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest)
+        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or NO_SUBSCRIPTIONS
         for item in plan.groups:
-            group, seen = shown.get(item.group_id), frozenset[str]()
-            if subscribed is not None:
-                seen = subscribed.seen.get(item.group_id, seen)
+            group, seen = shown.get(item.group_id), subscribed.seen.get(item.group_id, frozenset())
             sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest)
             if sign is not None:
                 reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"

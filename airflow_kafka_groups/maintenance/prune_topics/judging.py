@@ -90,8 +90,8 @@ class JudgedGroup:
         :param proves: whether it can prove that a topic was idle; if not, it can only end an idle time. Default true.
         """
         shown, group_id = f"snapshot {manifest.snapshot_id}", self.newest.group_id
+        seen = subscribed.seen.get(group_id, frozenset())
         for topic in self.open:
-            seen = subscribed.seen.get(group_id, frozenset())
             if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, seen, manifest)) is not None:
                 self._end([topic], f"{shown} {sign}")
         if group is None or group.error is not None or not proves:
