@@ -57,6 +57,8 @@ class SameTopics:
         except KafkaGroupsError as error:
             log.warning("%s after the commits", _unknown(error))
             return results
+        if not recreated:  # as nearly always: no look at each offset
+            return results
         return [_failed(change, result, recreated) for change, result in zip(changes, results, strict=True)]
 
     async def _look(self, max_age: float) -> Mapping[str, str]:
