@@ -6,6 +6,7 @@
     ├── ConfigurationError            bad input; names the field, the value and the remedy (also a ValueError)
     │   └── UnsupportedByClientError  the installed confluent-kafka lacks what the connection needs
     ├── AirflowUnavailableError       Airflow or a secrets backend could not be asked for a connection
+    ├── FinalTriggerError             a trigger failed, and a retry would fail too
     ├── LocalProtocolError            the request cannot be built
     │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
     │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
@@ -55,6 +56,7 @@ from airflow_kafka_groups.exceptions.client import (
     ConfigurationError,
     ConnectionFailedError,
     DeadlineExceededError,
+    FinalTriggerError,
     KafkaGroupsError,
     LocalProtocolError,
     MissingAnswerError,
@@ -101,6 +103,7 @@ __all__ = [
     "ConfigurationError",
     "UnsupportedByClientError",
     "AirflowUnavailableError",
+    "FinalTriggerError",
     "LocalProtocolError",
     "UnsupportedVersionError",
     "NoBatchedRequestError",

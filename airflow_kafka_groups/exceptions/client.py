@@ -74,6 +74,10 @@ class AuthenticationFailedError(ConnectionFailedError):
     """The broker refused the credentials or the TLS handshake. Retrying does not help."""
 
 
+class FinalTriggerError(KafkaGroupsError):
+    """A trigger failed for a reason that a retry of its task would meet again, such as a refused password."""
+
+
 class NoBrokerAvailableError(ConnectionFailedError):
     """No bootstrap server could be used.
 

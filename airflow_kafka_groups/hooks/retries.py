@@ -9,6 +9,7 @@ from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ConfigurationError,
     FileExistsAlreadyError,
+    FinalTriggerError,
     LeaseLostError,
     LocalProtocolError,
     MaintenanceError,
@@ -18,6 +19,7 @@ from airflow_kafka_groups.exceptions import (
 
 FINAL: dict[type[Exception], str] = {
     ConfigurationError: "the input has to be corrected",
+    FinalTriggerError: "the trigger met a failure that would repeat",
     AuthenticationFailedError: "the brokers refuse these credentials, and may lock the user out",
     LocalProtocolError: "the brokers cannot do this",
     OutcomeUnknownError: "a change may have happened: look before it is made again",
@@ -28,6 +30,11 @@ FINAL: dict[type[Exception], str] = {
 """Failures that would repeat, or must not be retried without a check, with the reason."""
 _PASSING = (StorageError,)
 """Failures among these that may be over at the next try: a storage that does not answer is no file that is not fit."""
+
+
+def is_final(error: Exception) -> bool:
+    """Return whether a retry would meet this failure again."""
+    return isinstance(error, tuple(FINAL)) and not isinstance(error, _PASSING)
 
 
 def set_retry_policy(

@@ -26,6 +26,7 @@ ASSIGNORS = ("range", "roundrobin", "sticky", "cooperative-sticky", "stream")
 
 _SESSION_SECONDS = 10.0
 _JOIN_SECONDS = 60.0
+_ANOTHER = "another member joined meanwhile"
 
 
 async def join_and_leave(
@@ -50,6 +51,8 @@ async def join_and_leave(
             await session.wait_stable(_JOIN_SECONDS)
         except TimeoutError:
             raise MembershipError(group_id, f"the join took more than {_JOIN_SECONDS:g} s") from None
+        if not session.membership.is_leader:
+            raise MembershipError(group_id, _ANOTHER)
 
 
 class _Visitor(GroupMember):
@@ -71,7 +74,7 @@ class _Visitor(GroupMember):
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
     ) -> Mapping[str, bytes]:
         if len(all_member_metadata) > 1:
-            raise MembershipError(self._group_id, "another member joined meanwhile")
+            raise MembershipError(self._group_id, _ANOTHER)
         return {leader_id: encode_assignment(Assignment())}
 
     async def on_join_prepare(self, generation: int, member_id: str) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.protocol.answers import JoinedMember
 
-__all__ = ["GroupMember", "GroupProtocol", "JoinedMember", "check_protocols"]
+__all__ = ["GroupMember", "GroupProtocol", "JoinedMember", "check_assignments", "check_protocols"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +92,23 @@ class GroupMember(ABC):
         """
 
     def on_leave_prepare(self) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
-        """Clean up before the group is left, within one session timeout: heartbeats have stopped."""
+        """Clean up before the group is left, within one session timeout: heartbeats have stopped.
+
+        A static member is called, too, when it stops: it sends no LeaveGroup afterwards, and may return.
+        """
+
+
+def check_assignments(assignments: Mapping[str, bytes]) -> None:
+    """Raise ``ConfigurationError`` for assignments that SyncGroup could not carry, before anything is sent."""
+    if not isinstance(assignments, Mapping) or not all(isinstance(data, bytes) for data in assignments.values()):
+        raise ConfigurationError("perform_assignment()", assignments, "return a mapping of member id to bytes")
 
 
 def check_protocols(protocols: Sequence[GroupProtocol]) -> None:
     """Raise ``ConfigurationError`` for protocols that JoinGroup would not accept, before anything is sent."""
+    given: object = protocols
+    if not isinstance(given, Sequence) or not all(isinstance(item, GroupProtocol) for item in given):
+        raise ConfigurationError("metadata()", protocols, "return a sequence of GroupProtocol")
     names = [protocol.name for protocol in protocols]
     if not names:
         raise ConfigurationError("metadata()", names, "return at least one protocol")

@@ -80,7 +80,8 @@ class MemberSession:
     async def aclose(self, *, leave: bool = True) -> None:
         """Stop, and leave the group.
 
-        :param leave: send LeaveGroup. Otherwise the other members wait for the session timeout, as after a crash.
+        :param leave: call ``on_leave_prepare``, and send LeaveGroup unless the member is static. Otherwise the other
+            members wait for the session timeout, as after a crash.
         """
         task, self._task = self._task, None
         if task is None:
@@ -205,9 +206,8 @@ class MemberSession:
             case actions.Join():
                 await self._join()
             case actions.Assign(leader_id, protocol, members):
-                self.membership.on_assigned(
-                    await self._callbacks.call(member.perform_assignment, leader_id, protocol, members)
-                )
+                assignments = await self._callbacks.call(member.perform_assignment, leader_id, protocol, members)
+                self.membership.on_assigned(assignments)
             case actions.Sync():
                 await self._sync()
             case actions.Complete(generation, member_id, protocol, assignment):
@@ -252,15 +252,17 @@ class MemberSession:
 
     async def _leave_group(self, leave: bool) -> None:
         member_id = self.membership.member_id
-        send = self.membership.leave() and leave and not self._leaving
+        was_member = self.membership.leave() and leave and not self._leaving
         self._leaving = True
-        if not send:
+        if not was_member:
             return
         try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
             async with asyncio.timeout(self._options.session_timeout):
                 await self._callbacks.call(self._member.on_leave_prepare)
         except (CallbackFailedError, TimeoutError) as error:
             log.warning("group %s: leaving although on_leave_prepare() failed: %r", self._options.group_id, error)
+        if self._options.group_instance_id is not None:  # it may return under this name
+            return
         try:
             async with asyncio.timeout(_LEAVE_SECONDS):
                 await self._find()

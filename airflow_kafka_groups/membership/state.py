@@ -32,7 +32,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.membership import actions
 from airflow_kafka_groups.membership.actions import Phase, Synced
 from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action, group_error
-from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, check_protocols
+from airflow_kafka_groups.membership.member import GroupProtocol, JoinedMember, check_assignments, check_protocols
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
@@ -115,12 +115,11 @@ class Membership:
         self.synced = None
 
     def leave(self) -> bool:
-        """End the membership on purpose and drop the assignment. Returns whether to send LeaveGroup."""
-        known = self.member_id != NO_MEMBER and self.options.group_instance_id is None
+        """End the membership on purpose and drop the assignment. Returns whether it had begun."""
         if self.phase is not Phase.FAILED:
             self.phase = Phase.LEFT
         self.synced = None
-        return known
+        return self.member_id != NO_MEMBER
 
     def on_found(self, code: ErrorCode, now: float) -> None:
         """Process the response to FindCoordinator."""
@@ -188,6 +187,7 @@ class Membership:
         """Take the result of ``perform_assignment``, unless the generation was lost meanwhile."""
         if self.phase is not Phase.ASSIGNING:
             return
+        check_assignments(assignments)
         members = {member.member_id for member in self._members}
         if members != set(assignments):
             missing, invented = members - set(assignments), set(assignments) - members

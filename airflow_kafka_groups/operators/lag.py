@@ -32,8 +32,8 @@ class ListGroupLagOperator(KafkaGroupsOperator):
 
     Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
     reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they cannot be read, their topic was
-    recreated, or a log end is unknown. Records that were removed unread count as lag. Fails if a broker did not answer
-    the listing of all groups.
+    recreated, a log end is unknown, or a group in ``group_ids`` has no committed offset or does not exist. Records that
+    were removed unread count as lag. Fails if a broker did not answer the listing of all groups.
     """
 
     group_ids = Argument(optional(read_group_ids))
@@ -79,7 +79,9 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
         for group_id, lag in found.succeeded.items():
             behind = lag.behind
-            if behind is None:
+            if self.group_ids is not None and not lag.committed_partitions:  # brokers answer so for any name
+                unknown[group_id] = "it has no committed offset: it does not exist, or has committed nothing yet"
+            elif behind is None:
                 unknown[group_id] = "its topic was recreated, or a log end is unknown"
             else:
                 lags[group_id] = behind

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator, conf
-from airflow.sdk.exceptions import AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException
 
 from airflow_kafka_groups.exceptions import (
     AirflowUnavailableError,
@@ -17,6 +17,7 @@ from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     ConnectionFailedError,
     DeadlineExceededError,
+    FinalTriggerError,
     KafkaGroupsError,
     RequestTimeoutError,
 )
@@ -94,19 +95,36 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         except AuthenticationFailedError:
             raise
         except AirflowUnavailableError as exc:
-            self.log.warning("Not reached: %s", exc)
-            return False
+            return self._missed("Not reached: %s", exc)
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as exc:
-            self.log.warning("Not reached, the cluster cannot be reached: %s", exc)
-            return False
+            return self._missed("Not reached, the cluster cannot be reached: %s", exc)
         self.log.info("%s: %s", "Reached" if result.reached else "Not reached", result)
         return result.reached
+
+    def _missed(self, message: str, error: KafkaGroupsError) -> bool:
+        from airflow_kafka_groups.triggers.conditions import Observer
+
+        self.log.warning(message, error)
+        if isinstance(self.asked, Observer):
+            self.asked.missed()
+        return False
+
+    def _first_poke(self, context: Context) -> bool:
+        """Poll once, with errors as Airflow's own loop takes them."""
+        try:
+            return self.poke(context)
+        except KafkaGroupsError as exc:
+            if self.silent_fail and not isinstance(exc, AuthenticationFailedError):
+                return self._missed("Not reached, and silent_fail is set: %s", exc)
+            if self.never_fail:
+                raise AirflowSkipException(f"Skipped, because never_fail is set: {exc}") from exc
+            raise
 
     def execute(self, context: Context) -> Any:
         """Poll until the condition is reached. If deferrable, poll once and defer the rest to the triggerer."""
         if not self.deferrable:
             return super().execute(context)
-        if self.poke(context):
+        if self._first_poke(context):
             return None
         from airflow_kafka_groups.triggers.codec import condition_to_json
         from airflow_kafka_groups.triggers.poll import ConditionTrigger
@@ -117,13 +135,17 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             poll_interval=self.poke_interval,
             deadline=time.time() + self.timeout,
             backoff=self.exponential_backoff,
+            silent_fail=self.silent_fail,
         )
         # The trigger handles the timeout and reports the reason; Airflow's limit covers a trigger that hangs.
         limit = timedelta(seconds=self.timeout) + _GRACE
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> None:
-        """Succeed for the event "reached", raise Airflow's timeout for "timeout", and fail otherwise."""
+        """Succeed for the event "reached", raise Airflow's timeout for "timeout", and fail otherwise.
+
+        A trigger's failure is one that Airflow does not retry if the same failure of a sensor in a worker would be.
+        """
         from airflow_kafka_groups.triggers.poll import EVENT_VERSION, EventStatus
 
         data = event if isinstance(event, Mapping) else {}
@@ -133,5 +155,8 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         if status == EventStatus.TIMEOUT:
             raise AirflowSensorTimeout(f"Not reached within {self.timeout:g} s: {message}")
         if status == EventStatus.FAILED:
-            raise KafkaGroupsError(f"the trigger failed: {message}")
+            failed = f"the trigger failed: {message}"
+            if self.never_fail:
+                raise AirflowSkipException(f"Skipped, because never_fail is set: {failed}")
+            raise FinalTriggerError(failed) if data.get("final") is True else KafkaGroupsError(failed)
         self.log.info("Reached: %s", message)

@@ -24,7 +24,8 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
     :param audit_path: audit record of a ``DeleteGroupsOperator``: waits for the groups that it deleted, and succeeds at
         once if there are none (templated).
 
-    While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting.
+    While a listing lacks a broker, or a group cannot be described, the sensor keeps waiting. It fails if the audit
+    record is of another Kafka cluster than the connection's.
     """
 
     operator_extra_links = (CleanupReportLink(),)
@@ -44,12 +45,14 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
         """Return the condition."""
         from airflow_kafka_groups.triggers.conditions import GroupsGone
 
-        return GroupsGone(group_ids=tuple(self._deleted() if self.group_ids is None else self.group_ids))
-
-    def _deleted(self) -> list[str]:
+        if self.group_ids is not None:
+            return GroupsGone(group_ids=tuple(self.group_ids))
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.deletion.audit import read_end
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.journal.files import cluster_of_run
 
-        _, outcomes = read_end(open_path("audit_path", self.audit_path))
-        return [item.group_id for item in outcomes if item.outcome is Outcome.DELETED]
+        path = open_path("audit_path", self.audit_path)
+        _, outcomes = read_end(path)
+        deleted = tuple(item.group_id for item in outcomes if item.outcome is Outcome.DELETED)
+        return GroupsGone(group_ids=deleted, kafka_cluster_id=cluster_of_run(path))

@@ -1,7 +1,8 @@
 """One client per connection in a triggerer, shared by all triggers that use it.
 
 A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
-connection again, so that a changed password or address takes effect.
+connection again, so that a changed password or address takes effect. Users that need a client at once share the attempt
+to connect: when it fails, it fails for all of them, and nobody waits for one attempt after the other.
 """
 
 from __future__ import annotations
@@ -24,19 +25,30 @@ class SharedClient:
 
     def __init__(self, conn_id: str) -> None:
         self._conn_id = conn_id
-        self._lock = asyncio.Lock()
         self._client: AdminClient | None = None
+        self._opening: asyncio.Task[AdminClient] | None = None
         self.users = 0
 
     async def get(self) -> AdminClient:
         """Return the connected client. Raises connection errors; the next call tries again."""
+        if self._client is not None:
+            return self._client
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._open(), name=f"connect by {self._conn_id}")
+            self._opening.add_done_callback(self._opened)
+        # Shielded: others may wait for the same attempt when the one who began it is cancelled.
+        return await asyncio.shield(self._opening)
+
+    async def _open(self) -> AdminClient:
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        async with self._lock:
-            if self._client is None:
-                client = await KafkaGroupsHook(self._conn_id).aget_conn()
-                self._client = await client.__aenter__()
-            return self._client
+        client = await KafkaGroupsHook(self._conn_id).aget_conn()
+        return await client.__aenter__()
+
+    def _opened(self, task: asyncio.Task[AdminClient]) -> None:
+        self._opening = None
+        if not task.cancelled() and task.exception() is None:
+            self._client = task.result()
 
     async def discard(self, client: AdminClient) -> None:
         """Close a client that failed, unless it was replaced meanwhile."""
@@ -45,6 +57,9 @@ class SharedClient:
 
     async def aclose(self) -> None:
         """Close the client, if there is one."""
+        if (opening := self._opening) is not None:
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
         client, self._client = self._client, None
         if client is not None:
             await client.__aexit__(None, None, None)

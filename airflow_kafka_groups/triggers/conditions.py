@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from airflow_kafka_groups.admin.lag import GroupLag
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.maintenance.shown import one_line, printable, shortened
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.triggers.log_offsets import read_log_positions
 
 if TYPE_CHECKING:
@@ -56,6 +57,14 @@ class Condition(Protocol):
         ...
 
 
+@runtime_checkable
+class Observer(Protocol):
+    """What compares polls with earlier ones, and so has to know of those that failed."""
+
+    def missed(self) -> None:
+        """Take in that the cluster could not be read: what happened since the last poll is not known."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorsAvailable:
     """Every group has an available coordinator."""
@@ -71,14 +80,28 @@ class CoordinatorsAvailable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupsGone:
-    """None of the groups exists: each is absent from a complete listing, and dead when described."""
+    """None of the groups exists: each is absent from a complete listing, and dead when described.
+
+    :param kafka_cluster_id: the cluster that they were deleted on. Default: any.
+    """
 
     group_ids: tuple[str, ...]
+    kafka_cluster_id: str | None = None
 
     async def check(self, admin: AdminClient) -> PollResult:
-        """List all groups and describe the given ones; both must confirm that a group is gone."""
+        """List all groups and describe the given ones; both must confirm that a group is gone.
+
+        Raises ``ConfigurationError`` on another cluster: groups that never were there prove nothing.
+        """
         from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 
+        wanted = self.kafka_cluster_id
+        if wanted is not None and (here := await admin.cluster_id()) != wanted:
+            raise ConfigurationError(
+                "kafka_groups_conn_id",
+                None,
+                f"the audit record is of Kafka cluster {wanted!r}, and this connection leads to {here!r}",
+            )
         found = await verify_deleted(admin, self.group_ids)
         waiting = {**found.present, **found.unclear}
         return PollResult(reached=found.ok, waiting=waiting, total=len(self.group_ids))
@@ -102,6 +125,8 @@ class OffsetsReached:
         for group_id, wanted in self.targets.items():
             if group_id not in waiting and (reason := behind(wanted, found[group_id].unwrap())):
                 waiting[group_id] = reason
+        there = {id_: found[id_].unwrap() for id_ in self.targets if id_ not in waiting}
+        waiting |= await past_the_end(admin, there, self.targets)
         return poll_result(waiting, len(self.targets), self.any_group)
 
 
@@ -151,6 +176,27 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
     return None
 
 
+async def past_the_end(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
+    """Return the groups that have committed past the end of a partition of their targets, or whose end is unknown.
+
+    Its topic was recreated or truncated, so what they read of it is not known.
+
+    :param groups: the committed offsets, read before: a commit newer than the end offset would look like one past it.
+    """
+    wanted = {where for group_id in groups for where in targets[group_id]}
+    ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
+    waiting = {}
+    for group_id, offsets in groups.items():
+        for where in targets[group_id]:
+            end, committed = ends.get(where), offsets.get(where)
+            at = f"{where.topic}[{where.partition}]"
+            if not isinstance(end, ListedOffset) or end.offset < 0:
+                waiting[group_id] = f"{at}: the end offset cannot be read"
+            elif committed is not None and committed.offset > end.offset:
+                waiting[group_id] = f"{at}: committed {committed.offset}, past the end {end.offset}"
+    return waiting
+
+
 def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str | None:
     """Return why the lag is too high or unknown, ``None`` if it is known to be low enough.
 
@@ -174,15 +220,31 @@ def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str |
 
 
 def missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
-    """Return the error of each group without a value."""
+    """Return the error of each group without a value.
+
+    Raises ``AuthenticationFailedError`` if a broker refuses the login of a client that was connected, which no later
+    poll will change, and ``ConnectionFailedError`` if no broker could be reached for any of the groups.
+    """
     waiting: dict[str, str] = {}
+    lost: list[ConnectionFailedError] = []
+    asked = 0
     for group_id in wanted:
+        asked += 1
         result = found.get(group_id)
         if result is None:
             waiting[group_id] = "no result"
         elif result.error is not None:
             waiting[group_id] = str(result.error)
+            lost += _lost_connection(result.error)
+    refused = next((error for error in lost if isinstance(error, AuthenticationFailedError)), None)
+    if refused is not None or (lost and len(lost) == asked):
+        raise refused or lost[0]
     return waiting
+
+
+def _lost_connection(error: Exception) -> list[ConnectionFailedError]:
+    """Return the failed connection that is an error, or that its deadline passed on; none for other errors."""
+    return [each for each in (error, error.__cause__) if isinstance(each, ConnectionFailedError)][:1]
 
 
 def poll_result(waiting: dict[str, str], total: int, any_group: bool) -> PollResult:

@@ -75,18 +75,28 @@ class GroupsEventTrigger(BaseEventTrigger):
         poll_interval: float = 60.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
-        from airflow_kafka_groups.hooks.arguments import optional, read_duration
+        from airflow_kafka_groups.hooks.arguments import (
+            optional,
+            read_duration,
+            read_integer,
+            read_number,
+            read_patterns,
+            read_storage_path,
+            read_switch,
+            read_text,
+        )
 
         self.event = event
-        self.kafka_groups_conn_id = kafka_groups_conn_id
-        self.include = list(include) if isinstance(include, list | tuple) else include
-        self.exclude = list(exclude) if isinstance(exclude, list | tuple) else exclude
+        self.kafka_groups_conn_id = read_text("kafka_groups_conn_id", kafka_groups_conn_id)
+        self.include = list(read_patterns("include", include))
+        self.exclude = list(read_patterns("exclude", exclude))
         self.seconds = optional(read_duration)("seconds", seconds)
-        self.max_lag = max_lag
-        self.max_growth_per_day = max_growth_per_day
-        self.policy_file = policy_file
-        self.report_present = report_present
-        self.poll_interval = poll_interval
+        self.max_lag = optional(read_integer)("max_lag", max_lag)
+        self.max_growth_per_day = optional(read_number)("max_growth_per_day", max_growth_per_day)
+        # Stored with the asset, so a password in its URL is refused.
+        self.policy_file = optional(read_storage_path)("policy_file", policy_file)
+        self.report_present = read_switch("report_present", report_present)
+        self.poll_interval = read_number("poll_interval", poll_interval, minimum=1, maximum=86_400)
         self._check()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -133,6 +143,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         except KafkaGroupsError as error:
             if client is not None:
                 await shared.discard(client)
+            watch.missed()
             self.log.warning("Poll failed, the cluster cannot be reached: %s", error)
             return None
 
@@ -153,8 +164,6 @@ class GroupsEventTrigger(BaseEventTrigger):
         }
 
     def _check(self) -> None:
-        from airflow_kafka_groups.hooks.arguments import read_integer, read_number, read_patterns, read_text
-
         if self.event not in ("empty", "stale", "lagging", "growing"):
             raise ConfigurationError("event", self.event, 'must be "empty", "stale", "lagging" or "growing"')
         for name, event in (("seconds", "stale"), ("max_lag", "lagging")):
@@ -169,18 +178,6 @@ class GroupsEventTrigger(BaseEventTrigger):
             raise ConfigurationError(
                 name, limits[name], 'event="growing" needs either this or policy_file, and other events neither'
             )
-        if self.policy_file is not None:
-            read_text("policy_file", self.policy_file)
-        if self.max_growth_per_day is not None:
-            read_number("max_growth_per_day", self.max_growth_per_day)
-        read_text("kafka_groups_conn_id", self.kafka_groups_conn_id)
-        read_patterns("include", self.include)
-        read_patterns("exclude", self.exclude)
-        read_number("poll_interval", self.poll_interval, minimum=1, maximum=86_400)
-        if self.max_lag is not None:
-            read_integer("max_lag", self.max_lag)
-        if not isinstance(self.report_present, bool):
-            raise ConfigurationError("report_present", self.report_present, "must be True or False")
 
     def _watch(self) -> GroupWatch:
         from airflow_kafka_groups.hooks.storage import open_policy

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, ListedOffset, OffsetSpec
-from airflow_kafka_groups.triggers.conditions import PollResult, behind, lagging, missing, poll_result
+from airflow_kafka_groups.triggers.conditions import PollResult, behind, lagging, missing, past_the_end, poll_result
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -76,6 +76,7 @@ class EndReached:
         for group_id, offsets in there.items():
             if group_id not in waiting and (reason := behind(self.targets[group_id], offsets)):
                 waiting[group_id] = reason
+        waiting |= await past_the_end(admin, {id_: of for id_, of in there.items() if id_ not in waiting}, self.targets)
         return poll_result(waiting, len(self.group_ids), self.any_group)
 
     async def _fix_ends(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> dict[str, str]:
@@ -113,6 +114,10 @@ class NoProgress:
     any_group: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def missed(self) -> None:
+        """Restart the time of every group: none could commit anything while its cluster was away."""
+        self._since.clear()
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the lag of those that have not moved."""

@@ -20,6 +20,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     RequestTimeoutError,
 )
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 
@@ -74,6 +75,7 @@ class ConditionTrigger(BaseTrigger):
     :param deadline: when to give up, in seconds since 1970, so that a restart of the triggerer does not move it;
         ``None`` for never.
     :param backoff: double the time after every poll, up to five minutes. Default false.
+    :param silent_fail: go on polling after any error but a wrong password, as Airflow's sensors do. Default false.
     """
 
     def __init__(
@@ -84,6 +86,7 @@ class ConditionTrigger(BaseTrigger):
         poll_interval: float = 60.0,
         deadline: float | None = None,
         backoff: bool = False,
+        silent_fail: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
         self.kafka_groups_conn_id = kafka_groups_conn_id
@@ -91,6 +94,7 @@ class ConditionTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.backoff = backoff
+        self.silent_fail = silent_fail
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -102,11 +106,12 @@ class ConditionTrigger(BaseTrigger):
             async with shared_client(self.kafka_groups_conn_id) as shared:
                 event = await self._poll(shared)
         except KafkaGroupsError as error:
-            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}")
+            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}", is_final(error))
         yield event
 
     async def _poll(self, shared: SharedClient) -> TriggerEvent:
         from airflow_kafka_groups.triggers.codec import condition_from_json
+        from airflow_kafka_groups.triggers.conditions import Observer
 
         condition = condition_from_json(self.condition)
         polls = failures = 0
@@ -121,6 +126,8 @@ class ConditionTrigger(BaseTrigger):
             left = float("inf") if self.deadline is None else self.deadline - time.time()
             await asyncio.sleep(max(min(wait, left), 0.0))
             result, message = await self._poll_once(shared, condition)
+            if result is None and isinstance(condition, Observer):
+                condition.missed()
             polls += 1
             failures = failures + 1 if result is None else 0
             self.log.info("%s: %s", "Reached" if result else "Not reached", message)
@@ -143,9 +150,13 @@ class ConditionTrigger(BaseTrigger):
             if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)
             return None, f"the cluster cannot be reached: {error}"
+        except KafkaGroupsError as error:
+            if not self.silent_fail:
+                raise
+            return None, f"{type(error).__name__}: {error}"
         return result.reached, str(result)
 
 
-def _event(status: EventStatus, message: str) -> TriggerEvent:
-    payload = {"version": EVENT_VERSION, "status": status.value, "message": storable(message)}
+def _event(status: EventStatus, message: str, final: bool = False) -> TriggerEvent:
+    payload = {"version": EVENT_VERSION, "status": status.value, "message": storable(message), "final": final}
     return TriggerEvent(payload)  # type: ignore[no-untyped-call]  # Airflow's own

@@ -71,6 +71,10 @@ class GroupWatch:
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def missed(self) -> None:
+        """Restart the idle time of every group: none could commit anything while its cluster was away."""
+        self._since.clear()
+
     async def poll(self, admin: AdminClient) -> WatchResult:
         """Poll once. Errors of single groups are part of the result; errors of the complete call are raised."""
         listed = await admin.list_groups()

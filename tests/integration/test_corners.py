@@ -22,6 +22,8 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from airflow_kafka_groups.triggers.conditions import OffsetsReached
+from airflow_kafka_groups.triggers.group_conditions import EndReached
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, seed_groups
@@ -293,3 +295,14 @@ async def test_a_dead_broker_costs_its_own_groups_a_moment_and_no_other() -> Non
                     await asyncio.sleep(0.1)
         listed = await asyncio.to_thread(consumer_groups, cluster, "--list")
     assert set(groups) <= set(listed.split())
+
+
+async def test_an_offset_past_the_end_has_reached_no_target(kafka43: KafkaCluster) -> None:
+    where = TopicPartition("past-the-end", 0)
+    await asyncio.to_thread(create_topics, kafka43.bootstrap, {where.topic: 1})
+    await asyncio.to_thread(produce, kafka43.bootstrap, {where: 5})
+    await asyncio.to_thread(commit_offsets, kafka43.bootstrap, {"past": {where: 500}, "up-to-date": {where: 5}})
+    async with AdminClient(config_of(kafka43)) as admin:
+        for group_id, reached in (("past", False), ("up-to-date", True)):
+            assert (await OffsetsReached(targets={group_id: {where: 4}}).check(admin)).reached is reached
+            assert (await EndReached(group_ids=(group_id,)).check(admin)).reached is reached

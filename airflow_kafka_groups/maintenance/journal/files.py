@@ -23,7 +23,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
@@ -47,6 +47,12 @@ def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePa
     if not name.strip("."):
         raise JournalError(f"the cluster reports no usable id ({kafka_cluster_id!r}); nothing is deleted without one")
     return base / FOLDER / name
+
+
+def cluster_of_run(ended: StoragePath) -> str | None:
+    """Return the Kafka cluster id of a run by the path of its last entry; ``None`` if it is not in a journal."""
+    folder = ended.parent.parent
+    return unquote(folder.name) if folder.parent.name == FOLDER else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import CallbackFailedError
+from airflow_kafka_groups.exceptions import CallbackFailedError, ConfigurationError
 from airflow_kafka_groups.membership import ClusterClient, GroupProtocol, MemberSession
-from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
+from airflow_kafka_groups.protocol.apis import LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.transport.base import BrokerConnection
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
@@ -105,3 +107,37 @@ async def test_who_is_cancelled_while_leaving_leaves_no_connection_open(
         await task
     assert opened
     assert not [connection for connection in opened if connection.usable]
+
+
+@pytest.mark.parametrize("wrong", [None, "text", [("m1", b"")], {"m1": "text"}, {"m1": None}])
+async def test_an_assignment_of_another_type_is_named_and_not_sent(
+    group: ScriptedGroup, cluster: ClusterClient, wrong: Any
+) -> None:
+    class Wrong(Recorder):
+        async def perform_assignment(self, *_: Any) -> Any:  # type: ignore[override]
+            return wrong
+
+    with pytest.raises(ConfigurationError, match=r"perform_assignment\(\).*bytes"):
+        async with MemberSession(cluster, Wrong(), OPTIONS) as session:
+            await session.wait_stable()
+    assert (group.left, group.cluster.requests(SYNC_GROUP)) == (["m1"], [])
+
+
+@pytest.mark.parametrize("wrong", [None, "text", [("p1", b"")], 5])
+async def test_metadata_of_another_type_is_named_and_not_sent(
+    group: ScriptedGroup, cluster: ClusterClient, wrong: Any
+) -> None:
+    with pytest.raises(ConfigurationError, match=r"metadata\(\).*GroupProtocol"):
+        async with MemberSession(cluster, Recorder(wrong), OPTIONS) as session:
+            await session.wait_stable()
+    assert group.joined_as == []
+
+
+async def test_a_static_member_is_told_before_it_goes_and_does_not_leave(
+    group: ScriptedGroup, cluster: ClusterClient
+) -> None:
+    member = Recorder()
+    async with MemberSession(cluster, member, replace(OPTIONS, group_instance_id="i1")) as session:
+        await session.wait_stable()
+    assert member.calls[-1] == ("leave",)
+    assert group.left == []

@@ -1,3 +1,3 @@
-from tests.unit.operators.conftest import admin, leases
+from tests.unit.operators.conftest import admin, backed_up, leases
 
-__all__ = ["admin", "leases"]
+__all__ = ["admin", "backed_up", "leases"]

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSensorTimeout, AirflowSkipException, TaskDeferralTimeout, TaskDeferred
 
-from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    KafkaGroupsError,
+    NoBrokerAvailableError,
+    RemoteProtocolError,
+)
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
@@ -51,6 +57,7 @@ def test_it_hands_over_everything_but_secrets(admin: FakeAdmin) -> None:
         "condition": {"kind": "GroupsExist", "group_ids": ["a"], "any_group": False},
         "poll_interval": 7,
         "backoff": True,
+        "silent_fail": False,
     }
     assert deferred.method_name == "execute_complete"
     assert deferred.timeout is not None
@@ -145,3 +152,42 @@ def test_to_end_goes_with_group_ids_alone(arguments: Any) -> None:
 def test_require_is_all_or_any(kind: Any) -> None:
     with pytest.raises(ConfigurationError, match="require"):
         kind(task_id="t", group_ids=["a"], require="most")
+
+
+@pytest.mark.parametrize("deferrable", [False, True])
+def test_never_fail_skips_however_the_sensor_waits(admin: FakeAdmin, deferrable: bool) -> None:
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    with pytest.raises(AirflowSkipException):
+        sensor(never_fail=True, deferrable=deferrable).execute({})
+    with pytest.raises(AirflowSkipException, match="1 of 1 ready"):
+        sensor(never_fail=True).execute_complete({}, event("failed"))
+
+
+def test_silent_fail_defers_after_an_error_but_not_after_a_refused_password(admin: FakeAdmin) -> None:
+    admin.fails_with = RemoteProtocolError("nonsense")
+    assert defer(sensor(silent_fail=True)).trigger.serialize()[1]["silent_fail"] is True
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    with pytest.raises(AuthenticationFailedError):
+        sensor(silent_fail=True).execute({})
+
+
+@pytest.mark.parametrize("final", [True, False])
+def test_a_failure_that_would_repeat_is_not_retried_either(final: bool) -> None:
+    one = sensor()
+    with pytest.raises(KafkaGroupsError, match="1 of 1 ready") as raised:
+        one.execute_complete({}, event("failed") | {"final": final})
+    if one.retry_policy is not None:  # Airflow before 3.3 has none
+        assert (one.retry_policy.evaluate(raised.value, 1, 3).action.value == "fail") is final
+
+
+def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    one = GroupsStalledSensor(task_id="t", group_ids=["a"], seconds=0.1)
+    assert not one.poke({})
+    admin.fails_with = NoBrokerAvailableError("b1:9092", "down for maintenance")
+    assert not one.poke({})
+    admin.fails_with = None
+    time.sleep(0.11)
+    assert not one.poke({}), "nothing could be committed meanwhile"
+    time.sleep(0.11)
+    assert one.poke({})

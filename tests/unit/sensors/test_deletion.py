@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.operators.scene import apply
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -53,3 +55,15 @@ def test_a_deletion_sensor_takes_names_or_an_audit_record_and_not_both() -> None
     for arguments in ({}, {"group_ids": ["a"], "audit_path": "/x"}):
         with pytest.raises(ConfigurationError, match="exactly one"):
             DeleteGroupsSensor(task_id="t", **arguments)  # type: ignore[arg-type]  # that is the point
+
+
+def test_the_record_of_another_cluster_s_deletion_proves_nothing_here(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    deleted = apply(tmp_path, backed_up)
+    assert deleted["counts"]["deleted"] == 2
+    sensor = DeleteGroupsSensor(task_id="t", audit_path=deleted["audit_path"])
+    assert poke(sensor)
+    admin.cluster = "another-cluster"
+    with pytest.raises(ConfigurationError, match="another-cluster"):
+        poke(sensor)

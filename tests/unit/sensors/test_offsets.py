@@ -154,3 +154,13 @@ def test_bad_input_is_refused_before_a_broker_is_asked(admin: FakeAdmin, argumen
     with pytest.raises(ConfigurationError):
         offsets(**arguments)
     assert admin.calls == []
+
+
+@pytest.mark.parametrize("arguments", [{"targets": {"a": {"t": {0: 8}}}}, {"group_ids": ["a"], "to_end": True}])
+def test_who_has_committed_past_the_end_has_reached_nothing(admin: FakeAdmin, arguments: dict[str, Any]) -> None:
+    admin.groups = {"a": FakeGroup({TopicPartition("t", 0): 1000})}  # of the topic before it was deleted and recreated
+    admin.ends[TopicPartition("t", 0)] = ListedOffset(10)
+    sensor = ListGroupOffsetsSensor(task_id="t", deferrable=False, **arguments)
+    assert not sensor.poke({})
+    admin.groups = {"a": FakeGroup({TopicPartition("t", 0): 10})}
+    assert sensor.poke({})

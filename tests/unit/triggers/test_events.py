@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import json
 from collections.abc import Callable
@@ -216,3 +217,38 @@ async def test_what_the_first_poll_could_not_see_has_not_become_so_when_it_is_se
         lambda: admin.groups["of-broker-2-0"].__setattr__("state", GroupState.EMPTY),
     ]
     assert await _events(admin, monkeypatch, script) == [["new"], ["live"], ["of-broker-2-0"]]
+
+
+async def first_event(one: GroupsEventTrigger) -> dict[str, Any]:
+    async with asyncio.timeout(20):
+        async for event in one.run():
+            payload: dict[str, Any] = event.payload
+            return payload
+    raise AssertionError("it ended without an event")
+
+
+async def test_patterns_as_json_mean_what_they_say(admin: FakeAdmin) -> None:
+    admin.groups = {"orders": FakeGroup(), "payments": FakeGroup()}
+    one = GroupsEventTrigger(event="empty", include='["orders*"]', report_present=True)
+    assert (await first_event(one))["groups"] == ["orders"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "read"),
+    [
+        ({"event": "lagging", "max_lag": "4"}, {"max_lag": 4}),
+        ({"event": "empty", "poll_interval": "1"}, {"poll_interval": 1}),
+        ({"event": "growing", "max_growth_per_day": "5"}, {"max_growth_per_day": 5}),
+    ],
+)
+def test_numbers_in_quotes_are_carried_as_numbers(arguments: dict[str, Any], read: dict[str, Any]) -> None:
+    carried = GroupsEventTrigger(**arguments).serialize()[1]
+    assert {name: carried[name] for name in read} == read
+    assert not isinstance(carried[next(iter(read))], str)
+
+
+@pytest.mark.parametrize("policy", ["s3://AKIAKEY:verysecretkey@bucket/policy.yaml", "policies/policy.yaml"])
+def test_a_policy_file_with_a_password_or_a_relative_path_is_refused_and_not_stored(policy: str) -> None:
+    with pytest.raises(ConfigurationError, match="policy_file") as caught:
+        GroupsEventTrigger(event="growing", policy_file=policy)
+    assert "verysecretkey" not in str(caught.value)

@@ -13,6 +13,8 @@ import pytest
 from airflow_kafka_groups.exceptions import (
     AirflowUnavailableError,
     AuthenticationFailedError,
+    ConfigurationError,
+    KafkaGroupsError,
     NoBrokerAvailableError,
     RemoteProtocolError,
     RequestTimeoutError,
@@ -241,7 +243,8 @@ def test_how_long_it_waits(arguments: Any, seconds: float) -> None:
 
 def test_no_secret_is_carried() -> None:
     _, arguments = trigger().serialize()
-    assert set(arguments) == {"kafka_groups_conn_id", "condition", "poll_interval", "deadline", "backoff"}
+    names = "kafka_groups_conn_id condition poll_interval deadline backoff silent_fail"
+    assert set(arguments) == set(names.split())
     assert [status.value for status in EventStatus] == ["reached", "timeout", "failed"]
 
 
@@ -262,3 +265,53 @@ async def test_a_poll_that_loses_its_connection_gets_a_new_client(
     monkeypatch.setattr(admin, "describe_consumer_groups", once_lost)
     assert (await fire(trigger()))["status"] == "reached"
     assert admin.closed == 2
+
+
+@pytest.mark.usefixtures("_hurried")
+@pytest.mark.parametrize(
+    ("error", "final"),
+    [(AuthenticationFailedError("b1:9092", "wrong password"), True), (RemoteProtocolError("nonsense"), False)],
+)
+async def test_the_event_says_whether_a_retry_would_help(
+    admin: FakeAdmin, error: KafkaGroupsError, final: bool
+) -> None:
+    admin.fails_with = error
+    event = await fire(trigger())
+    assert (event["status"], event["final"]) == ("failed", final)
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_with_silent_fail_it_polls_on_after_an_error_but_not_with_a_refused_password(admin: FakeAdmin) -> None:
+    admin.fails_with = RemoteProtocolError("nonsense")
+    task = asyncio.create_task(fire(trigger(silent_fail=True)))
+    await asyncio.sleep(0.1)
+    assert not task.done()
+    admin.groups["a"] = FakeGroup()
+    admin.fails_with = None
+    assert (await asyncio.wait_for(task, 5))["status"] == "reached"
+    admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
+    assert (await fire(trigger(silent_fail=True)))["status"] == "failed"
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away(group_ids: Any) -> Any:
+        raise NoBrokerAvailableError("b1:9092", "down for maintenance")
+
+    admin.groups["a"] = FakeGroup({T0: 5})
+    task = asyncio.create_task(fire(trigger(NoProgress(group_ids=("a",), seconds=0.4))))
+    await asyncio.sleep(0.2)
+    with monkeypatch.context() as patched:
+        patched.setattr(admin, "list_consumer_group_offsets", away)
+        await asyncio.sleep(0.1)
+    back = time.monotonic()
+    assert (await asyncio.wait_for(task, 5))["status"] == "reached"
+    assert time.monotonic() - back >= 0.38, "it had watched for 0.2 s only when the cluster went away"
+
+
+async def test_groups_are_gone_only_on_the_cluster_that_they_were_deleted_on(admin: FakeAdmin) -> None:
+    assert (await GroupsGone(group_ids=("a",), kafka_cluster_id=admin.cluster).check(admin)).reached  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="another-cluster"):
+        await GroupsGone(group_ids=("a",), kafka_cluster_id="another-cluster").check(admin)  # type: ignore[arg-type]

@@ -1,0 +1,23 @@
+"""The lag of named groups: an empty answer is not "no lag"."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+
+
+def test_a_named_group_without_a_commit_has_no_lag_of_zero(admin: FakeAdmin) -> None:
+    admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 10}), "new": FakeGroup({})}
+    admin.errors["secret"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    found = ListGroupLagOperator(task_id="t", group_ids=["orders", "ordres", "secret", "new"]).execute({})
+    assert set(found["unknown_groups"]) == {"ordres", "secret", "new"}
+    assert "does not exist" in found["unknown_groups"]["ordres"]
+    assert (found["groups"], found["unknown"], found["total_lag"]) == (4, 3, 0)
+
+
+def test_of_all_groups_those_without_a_commit_are_not_reported(admin: FakeAdmin) -> None:
+    admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8}), "new": FakeGroup({})}
+    found = ListGroupLagOperator(task_id="t").execute({})
+    assert (found["lagging_groups"], found["unknown"]) == ({"orders": 2}, 0)

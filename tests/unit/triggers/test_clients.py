@@ -1,0 +1,123 @@
+"""The client that triggers share: what a real AdminClient does when its cluster goes away or refuses its login."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.exceptions import AuthenticationFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.transport.connection import open_connection
+from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.triggers import poll
+from airflow_kafka_groups.triggers.codec import condition_to_json
+from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, OffsetsReached
+from airflow_kafka_groups.triggers.poll import ConditionTrigger
+from tests.fakes.cluster import MODERN, Cut, FakeCluster
+
+T0 = TopicPartition("t", 0)
+
+
+def trigger(target: int, **arguments: Any) -> ConditionTrigger:
+    condition = OffsetsReached(targets={"a": {T0: target}})
+    return ConditionTrigger(
+        kafka_groups_conn_id="kafka_groups_default", condition=condition_to_json(condition), **arguments
+    )
+
+
+async def fire(one: ConditionTrigger) -> dict[str, Any]:
+    (event,) = [event async for event in one.run()]
+    payload: dict[str, Any] = event.payload
+    return payload
+
+
+@pytest.fixture
+def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poll, "wait_before_poll", lambda *_, **__: 0.02)
+
+
+def lead_to(monkeypatch: pytest.MonkeyPatch, fake: FakeCluster) -> None:
+    connection = {
+        "conn_type": "kafka_groups",
+        "host": fake.bootstrap,
+        "extra": {"api_timeout_seconds": 1, "request_timeout_seconds": 1},
+    }
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_changed_address_takes_effect_in_a_trigger(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with FakeCluster({1: MODERN}) as new:
+        async with FakeCluster({1: MODERN}) as old:
+            old.control(FIND_COORDINATOR, lambda *_: Cut)  # there is no coordinator
+            lead_to(monkeypatch, old)
+            one = trigger(5, deadline=time.time() + 12)
+            one.condition = condition_to_json(CoordinatorsAvailable(group_ids=("a",)))
+            task = asyncio.create_task(fire(one))
+            while not old.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
+                await asyncio.sleep(0.01)
+        lead_to(monkeypatch, new)  # the old cluster is gone, and the connection names the new one
+        event = await asyncio.wait_for(task, 20)
+    assert event["status"] == "reached", event
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_password_that_is_refused_while_deferred_fails_and_is_not_tried_again_and_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    logins = refused = 0
+    rotated = False
+
+    async def connect(host: str, port: int) -> Any:
+        nonlocal logins, refused
+        logins += 1
+        if rotated:
+            refused += 1
+            raise AuthenticationFailedError(f"{host}:{port}", "SASL authentication was refused")
+        return await open_connection(host, port, security=SecurityConfig(), client_id="x", timeout=5)
+
+    async with FakeCluster({1: MODERN}) as fake:
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=1.0)
+        monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: AdminClient(config, connect))
+        task = asyncio.create_task(fire(trigger(100, deadline=time.time() + 4)))
+        while len(fake.requests(OFFSET_FETCH)) < 2:  # noqa: ASYNC110  # plain state of a fake
+            await asyncio.sleep(0.01)
+        rotated = True  # an administrator changes the password, and the brokers close the connection
+        fake.control(OFFSET_FETCH, lambda *_: Cut)
+        event = await asyncio.wait_for(task, 20)
+    assert event["status"] == "failed", (event, f"{refused} refused logins")
+    assert refused <= 2
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A firewall drops packets: each attempt to connect takes a while. Triggers do not wait for each other's."""
+    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+    async def hangs(self: Any) -> Any:
+        await asyncio.sleep(0.2)  # stands for the 10 s and more of a real attempt
+        raise NoBrokerAvailableError("b1:9092", "no answer")
+
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+    monkeypatch.setattr(KafkaGroupsHook, "aget_conn", hangs)
+    begun = time.time()
+    deadline = begun + 0.3
+
+    async def one() -> float:
+        assert (await fire(trigger(5, deadline=deadline)))["status"] == "timeout"
+        return time.time() - begun
+
+    ended = await asyncio.gather(*(one() for _ in range(30)))
+    assert max(ended) < 0.3 + 4 * 0.2, f"the last of 30 ended after {max(ended):.1f} s"
