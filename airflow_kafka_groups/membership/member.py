@@ -100,7 +100,8 @@ class GroupMember(ABC):
 
 def check_assignments(assignments: Mapping[str, bytes]) -> None:
     """Raise ``ConfigurationError`` for assignments that SyncGroup could not carry, before anything is sent."""
-    if not isinstance(assignments, Mapping) or not all(isinstance(data, bytes) for data in assignments.values()):
+    given: object = assignments
+    if not isinstance(given, Mapping) or not all(isinstance(data, bytes) for data in given.values()):
         raise ConfigurationError("perform_assignment()", assignments, "return a mapping of member id to bytes")
 
 
