@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,8 +13,14 @@ Progress = Callable[[str, int, int], None]
 
 
 def say(text: str) -> None:
-    """Write a message for people. It may quote brokers and files: no terminal is to obey it."""
-    print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+    """Write a message for people. It may quote brokers and files: no terminal is to obey it.
+
+    Where nobody reads on, as behind ``2>&1 | head``, it is dropped: a deletion is completed and recorded all the same.
+    """
+    try:
+        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for what else is written there, too
 
 
 @contextmanager
