@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 from airflow_kafka_groups.admin.lag import GroupLag
@@ -103,6 +104,7 @@ class GroupsGone:
                 f"the audit record is of Kafka cluster {wanted!r}, and this connection leads to {here!r}",
             )
         found = await verify_deleted(admin, self.group_ids)
+        _raise_refused(chain.from_iterable(map(_lost_connection, found.errors)))
         waiting = {**found.present, **found.unclear}
         return PollResult(reached=found.ok, waiting=waiting, total=len(self.group_ids))
 
@@ -236,10 +238,16 @@ def missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
         elif result.error is not None:
             waiting[group_id] = str(result.error)
             lost += _lost_connection(result.error)
-    refused = next((error for error in lost if isinstance(error, AuthenticationFailedError)), None)
-    if refused is not None or (lost and len(lost) == asked):
-        raise refused or lost[0]
+    _raise_refused(lost)
+    if lost and len(lost) == asked:
+        raise lost[0]
     return waiting
+
+
+def _raise_refused(errors: Iterable[ConnectionFailedError]) -> None:
+    for error in errors:
+        if isinstance(error, AuthenticationFailedError):
+            raise error
 
 
 def _lost_connection(error: Exception) -> list[ConnectionFailedError]:

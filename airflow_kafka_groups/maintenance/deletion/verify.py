@@ -31,11 +31,13 @@ class Verification:
     :param gone: proven to be gone.
     :param present: groups that are there, with what is known of them.
     :param unclear: groups of which nobody could say, with the reason.
+    :param errors: what brokers answered in place of a listing or a description.
     """
 
     gone: tuple[str, ...]
     present: Mapping[str, str]
     unclear: Mapping[str, str]
+    errors: tuple[Exception, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -56,9 +58,11 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     if not ids:
         return Verification(gone=(), present={}, unclear={})
     listings = await admin.list_groups()
+    errors: list[Exception] = list(listings.errors.values())
     for start in range(0, len(ids), _AT_ONCE):
         chunk = ids[start : start + _AT_ONCE]
         described = await admin.describe_consumer_groups(chunk)
+        errors += described.failed.values()
         for group_id in chunk:
             there, doubt = _look(group_id, listings, described.get(group_id))
             if there is not None:
@@ -67,7 +71,7 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
                 unclear[group_id] = doubt
             else:
                 gone.append(group_id)
-    return Verification(gone=tuple(gone), present=present, unclear=unclear)
+    return Verification(gone=tuple(gone), present=present, unclear=unclear, errors=tuple(errors))
 
 
 def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:

@@ -18,8 +18,9 @@ from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.triggers import poll
 from airflow_kafka_groups.triggers.codec import condition_to_json
-from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, OffsetsReached
+from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
+from tests.fakes.admin import FakeAdmin
 from tests.fakes.cluster import MODERN, Cut, FakeCluster
 
 T0 = TopicPartition("t", 0)
@@ -121,3 +122,14 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
 
     ended = await asyncio.gather(*(one() for _ in range(30)))
     assert max(ended) < 0.3 + 4 * 0.2, f"the last of 30 ended after {max(ended):.1f} s"
+
+
+async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin) -> None:
+    refused = AuthenticationFailedError("b2:9092", "SASL authentication was refused")
+    admin.missing_brokers = {2: refused}
+    with pytest.raises(AuthenticationFailedError):
+        await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
+    admin.missing_brokers = {}
+    admin.errors["a"] = refused
+    with pytest.raises(AuthenticationFailedError):
+        await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
