@@ -152,8 +152,8 @@ class Record:
         )
         return _run(self._entries[0])
 
-    def attempt(self, slices: Sequence[Slice], **fields: Any) -> list[Range]:
-        """Record that this process begins to work on these slices; return what it may process once more."""
+    def attempt(self, slices: Sequence[Slice]) -> None:
+        """Record that this process begins to work on these slices, and what it may process once more."""
         begun = {entry["slice"] for entry in self._of(PROCESSING)}
         again = merged(each for one in slices if one.number in begun for each in one.ranges)
         self.append(
@@ -163,9 +163,7 @@ class Record:
             pid=os.getpid(),
             slice=slices[0].number if slices else None,
             repeats=range_rows(again),
-            **fields,
         )
-        return again
 
     def append(self, kind: str, **fields: Any) -> None:
         """Create the next entry.
