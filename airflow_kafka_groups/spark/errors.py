@@ -1,12 +1,4 @@
-"""The errors of the jobs. Jobs run alone on a Spark cluster, so they do not use the package's error tree.
-
-::
-
-    JobError                   the job cannot continue: exit code 1
-    ├── ArgumentError          bad input, with its value and the remedy: exit code 2 (also a ValueError)
-    ├── StorageError           a file or folder cannot be accessed
-    └── SnapshotError          a snapshot is missing, empty or incomplete
-"""
+"""The errors of the jobs. Jobs run alone on a Spark cluster, so they do not use the package's error tree."""
 
 from __future__ import annotations
 
@@ -20,13 +12,13 @@ _TRACEBACK = "Traceback (most recent call last):"
 
 
 class JobError(Exception):
-    """The base class of errors that a job explains itself."""
+    """The base class of errors that a job explains itself, and ends with their exit code."""
 
     exit_code = 1
 
 
 class ArgumentError(JobError, ValueError):
-    """An invalid argument, detected before anything is read or written.
+    """An invalid argument, detected before anything is read or written; its exit code is 2.
 
     :param argument: its name, as typed by the user.
     :param remedy: what to do about it, as a sentence.
@@ -43,7 +35,7 @@ class StorageError(JobError):
 
 
 class SnapshotError(JobError):
-    """A snapshot that cannot be judged; the message has the remedy."""
+    """A snapshot that is missing, empty or incomplete, and so cannot be judged; the message has the remedy."""
 
 
 def first_line(exc: BaseException) -> str:

@@ -106,6 +106,12 @@ def folder_path(text: str) -> str:
     return text.rstrip("/")
 
 
+def check_folder(option: str, path: str) -> None:
+    """Raise ``ArgumentError`` for no folder, and for one that Spark would read as a pattern."""
+    if not path or any(letter in path for letter in "*?[]{}\\"):
+        raise ArgumentError(option, path, "give a folder or URI without any of * ? [ ] { } \\")
+
+
 def write_summary(spark: SparkSession, path: str, summary: Summary) -> None:
     """Write the file that vouches for a job's output, as the last one."""
     Storage(spark, path).write_text(path, json.dumps(summary, indent=1) + "\n")

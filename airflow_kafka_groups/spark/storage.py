@@ -35,12 +35,15 @@ class Storage:
 
     def __init__(self, spark: SparkSession, root: str) -> None:
         self.spark = spark
-        # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
-        self._path: Any = getattr(jvm_of(spark, "access to files"), "org.apache.hadoop.fs.Path")
+        self._path = self._java("org.apache.hadoop.fs.Path")
         try:
             self._fs: Any = self._path(root).getFileSystem(spark._jsc.hadoopConfiguration())
         except SPARK_ERRORS as exc:
             raise StorageError(f"{root}: {first_line(exc)}. {_remedy(root)}") from exc
+
+    def _java(self, name: str) -> Any:
+        # By its full name: otherwise the JVM searches every jar for the classes "org", "org.apache" ...
+        return getattr(jvm_of(self.spark, "access to files"), name)
 
     @property
     def is_local(self) -> bool:
@@ -76,9 +79,7 @@ class Storage:
         if not self._fs.exists(folder):
             return
         if self.is_local:  # listFiles() starts a process for each local file, for its permissions
-            folders = getattr(jvm_of(self.spark, "access to files"), "org.apache.hadoop.fs.FileUtil").stat2Paths(
-                self._fs.listStatus(folder)
-            )
+            folders = self._java("org.apache.hadoop.fs.FileUtil").stat2Paths(self._fs.listStatus(folder))
             yield from (status for status in self._fs.listStatus(folders) if status.isFile())
         else:  # an object store answers a thousand files at once, in whatever folders
             every = self._fs.listFiles(folder, True)
@@ -107,7 +108,7 @@ class Storage:
 
         Their bytes stay in the JVM.
         """
-        digest: Any = getattr(jvm_of(self.spark, "access to files"), "org.apache.commons.codec.digest.DigestUtils")
+        digest = self._java("org.apache.commons.codec.digest.DigestUtils")
 
         def hashed(path: str) -> str:
             with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
@@ -119,11 +120,10 @@ class Storage:
     @contextmanager
     def parquet(self, path: str) -> Iterator[Any]:
         """Provide the JVM's reader of a Parquet file's footer within a block; Spark itself would run a job."""
-        jvm, package = jvm_of(self.spark, "access to files"), "org.apache.parquet.hadoop"
         with _named(f"{path} cannot be read"):
             place = self._path(path), self.spark._jsc.hadoopConfiguration()
-            file = getattr(jvm, f"{package}.util.HadoopInputFile").fromPath(*place)
-            with closing(getattr(jvm, f"{package}.ParquetFileReader").open(file)) as reader:
+            file = self._java("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(*place)
+            with closing(self._java("org.apache.parquet.hadoop.ParquetFileReader").open(file)) as reader:
                 yield reader
 
     def count_rows(self, paths: Iterable[str]) -> int:

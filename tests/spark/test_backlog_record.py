@@ -263,7 +263,7 @@ def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(
 def test_outcomes_and_attempts_are_folded(scene: Scene) -> None:
     scene.begin()
     record = scene.record()
-    record.attempt(cut(BACKLOG, 4), application="x")
+    record.attempt(cut(BACKLOG, 4))
     for outcome in (UNVERIFIED, COMMITTED):
         record.append(PROCESSING, attempt=1, slice=1, ranges=[])
         record.append(PROCESSED, attempt=1, slice=1)

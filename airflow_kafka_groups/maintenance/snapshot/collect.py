@@ -15,30 +15,24 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
-from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionOffsetsError, SnapshotError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
+from airflow_kafka_groups.maintenance.snapshot.group_rows import readable_part
 from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
 from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
-from airflow_kafka_groups.models import (
-    BrokerId,
-    GroupDescription,
-    GroupOffsets,
-    OffsetSpec,
-    TopicPartition,
-)
+from airflow_kafka_groups.models import BrokerId, GroupDescription, OffsetSpec, TopicPartition
 
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
@@ -177,24 +171,14 @@ async def _gather_offsets(
             asked.append(group_id)
     done = 0
     async for result in read_offsets(admin, asked, require_stable=False):
-        _add_result(table, facts[result.group_id], result, now)
+        offsets, failures = readable_part(result)
+        table.add(facts[result.group_id], now(), offsets, **failures)
         if result.error is not None:
             failed[result.group_id] = str(result.error)
         done += 1
         if done % 1_000 == 0 or done == len(asked):
             progress("offsets", done, len(asked))
     return failed
-
-
-def _add_result(table: GroupTable, facts: GroupFacts, result: GroupResult[GroupOffsets], now: Clock) -> None:
-    error = result.error
-    if isinstance(error, PartitionOffsetsError):
-        errors = {key: str(reason) for key, reason in error.partition_errors.items()}
-        table.add(facts, now(), error.partial, partition_errors=errors)
-    elif error is not None:
-        table.add(facts, now(), None, error=str(error) or type(error).__name__)
-    else:
-        table.add(facts, now(), result.value)
 
 
 async def _gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress) -> int:

@@ -12,6 +12,8 @@ from typing import Any
 
 from airflow_kafka_groups.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal
+from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.exceptions import PartitionOffsetsError
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 
 LogEnds = tuple["array[int]", "array[int]"]
@@ -133,6 +135,14 @@ class GatheredRows:
             "leader_epoch": null_if_negative(chosen(columns.leader_epoch)),
             "metadata": pc.if_else(pc.is_valid(offset), metadata, literal(None, metadata.type)),
         }
+
+
+def readable_part(result: GroupResult[GroupOffsets]) -> tuple[GroupOffsets | None, dict[str, Any]]:
+    """Return what a group has committed, and what could not be read of it, as ``GroupRows.add`` takes it."""
+    error = result.error
+    if isinstance(error, PartitionOffsetsError):
+        return error.partial, {"partition_errors": {key: str(why) for key, why in error.partition_errors.items()}}
+    return result.value, {} if error is None else {"error": str(error) or type(error).__name__}
 
 
 def _chooser(order: Any, first: int, rows: int) -> Callable[[Any], Any]:

@@ -1,11 +1,7 @@
 """The unread ranges of a group, computed from its committed offsets and the log ends. No I/O.
 
-Every case other than "committed within the log" must be decided by the user's policy, or the job stops:
-
-1. *no commit*: the group committed nothing in a partition of the topic. Stop, or start at the log's start or end.
-2. *data lost*: the commit is below the log start: retention removed unread records. Stop, or start at the log start.
-3. *beyond the end*: the topic was recreated or truncated. Stop, start at the log start, or skip the partition.
-4. *missing topic*: a topic (or partition) with a commit no longer exists. Stop, or skip it.
+Every case other than "committed within the log" must be decided by the user's policy, or the job stops.
+docs/spark-backlog.md lists the cases.
 """
 
 from __future__ import annotations
@@ -25,10 +21,10 @@ _SHOWN = 5
 class BacklogPolicy:
     """What to do when the offsets do not determine the range.
 
-    :param on_no_commit: ``fail``, ``from-start`` or ``from-end`` of the log.
-    :param on_data_loss: ``fail`` or ``skip-to-start``.
-    :param on_beyond_end: ``fail``, ``from-start`` or ``skip``.
-    :param on_missing_topic: ``fail`` or ``skip``.
+    :param on_no_commit: nothing is committed in a partition: ``fail``, ``from-start`` or ``from-end`` of the log.
+    :param on_data_loss: retention removed unread records: ``fail`` or ``skip-to-start``.
+    :param on_beyond_end: the topic was recreated or truncated: ``fail``, ``from-start`` or ``skip``.
+    :param on_missing_topic: a topic or partition with a commit no longer exists: ``fail`` or ``skip``.
     """
 
     on_no_commit: str = FAIL

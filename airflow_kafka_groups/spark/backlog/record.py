@@ -67,13 +67,14 @@ class Record:
 
     def __init__(self, storage: Storage | None = None, folder: str = "") -> None:
         self._storage, self._folder = storage, folder
-        runs = [] if storage is None else [name for name in storage.folders(folder) if name.isdecimal()]
         self._number = 0
         self._entries: list[Entry] = []
-        for name in reversed(runs):  # the newest may have no entry yet
+        if storage is None:
+            return
+        for name in reversed([name for name in storage.folders(folder) if name.isdecimal()]):
             self._number = int(name)
             self._entries = self._read(storage)
-            if self._entries:
+            if self._entries:  # the newest may have none yet
                 break
 
     @property
@@ -152,8 +153,8 @@ class Record:
         )
         return _run(self._entries[0])
 
-    def attempt(self, slices: Sequence[Slice], **fields: Any) -> list[Range]:
-        """Record that this process begins to work on these slices; return what it may process once more."""
+    def attempt(self, slices: Sequence[Slice]) -> None:
+        """Record that this process begins to work on these slices, and what it may process once more."""
         begun = {entry["slice"] for entry in self._of(PROCESSING)}
         again = merged(each for one in slices if one.number in begun for each in one.ranges)
         self.append(
@@ -163,9 +164,7 @@ class Record:
             pid=os.getpid(),
             slice=slices[0].number if slices else None,
             repeats=range_rows(again),
-            **fields,
         )
-        return again
 
     def append(self, kind: str, **fields: Any) -> None:
         """Create the next entry.
@@ -196,10 +195,8 @@ class Record:
         run = f"{self._folder}/{self._number:06d}"
         return run if number is None else f"{run}/{number:06d}.json"
 
-    def _read(self, storage: Storage | None) -> list[Entry]:
+    def _read(self, storage: Storage) -> list[Entry]:
         found: list[Entry] = []
-        if storage is None:
-            return found
         while (text := storage.read_if_there(self._path(len(found) + 1))) is not None:
             found.append(_parse(text, self._path(len(found) + 1), found[-1]["digest"] if found else None))
         named = [name for name in storage.files(self._path()) if name.removesuffix(".json").isdecimal()]

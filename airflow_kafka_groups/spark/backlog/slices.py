@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -86,33 +87,22 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
 
 def overlap(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
     """Return the offsets that are in both, in as few ranges as possible."""
-    others = merged(other)
-    return merged(
-        Range(each.partition, max(each.start, also.start), min(each.end, also.end))
-        for each in one
-        for also in others
-        if each.partition == also.partition and max(each.start, also.start) < min(each.end, also.end)
-    )
+    ranges = list(one)
+    return without(ranges, without(ranges, other))
 
 
 def without(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
     """Return the offsets that are in the first and not in the second, in as few ranges as possible."""
-    left = merged(one)
-    for gone in other:
-        left = [
-            part
-            for each in left
-            for part in (
-                (
-                    Range(each.partition, each.start, min(each.end, gone.start)),
-                    Range(each.partition, max(each.start, gone.end), each.end),
-                )
-                if each.partition == gone.partition
-                else (each,)
-            )
-            if part.end > part.start
-        ]
-    return left
+    gone: dict[Partition, list[Range]] = defaultdict(list)
+    for each in merged(other):
+        gone[each.partition].append(each)
+    left = []
+    for where, start, end in merged(one):
+        for hole in gone[where]:
+            left.append(Range(where, start, min(hole.start, end)))
+            start = max(start, hole.end)
+        left.append(Range(where, start, end))
+    return [each for each in left if each.offsets > 0]
 
 
 def range_rows(ranges: Iterable[Range]) -> list[dict[str, Any]]:

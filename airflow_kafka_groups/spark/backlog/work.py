@@ -48,6 +48,8 @@ ENDED_BEFORE = (
 _READ_WAIT_S = 10.0
 """How long Spark may take to report a query that has ended."""
 
+_Reader = Callable[[Sequence[Range]], DataFrame]
+_Handler = Callable[[DataFrame, BacklogContext], Any]
 _logger = PySparkLogger.getLogger(__name__)
 
 
@@ -64,9 +66,7 @@ class Work:
         self._attempt = 0
         self.warnings: list[str] = []
 
-    def do(
-        self, read: Callable[[Sequence[Range]], DataFrame], handle: Callable[[DataFrame, BacklogContext], Any]
-    ) -> None:
+    def do(self, read: _Reader, handle: _Handler) -> None:
         """Process and commit every slice that the record does not show as done.
 
         Raises ``JobError`` if somebody else moved the group, and what the function and the commit raise.
@@ -147,14 +147,7 @@ class Work:
             )
         return done, only_commit
 
-    def _process(
-        self,
-        one: Slice,
-        read: Callable[[Sequence[Range]], DataFrame],
-        handle: Callable[[DataFrame, BacklogContext], Any],
-        *,
-        repeats: bool,
-    ) -> None:
+    def _process(self, one: Slice, read: _Reader, handle: _Handler, *, repeats: bool) -> None:
         self._record.append(PROCESSING, attempt=self._attempt, slice=one.number, ranges=range_rows(one.ranges))
         if one.ranges:
             context = BacklogContext(

@@ -167,7 +167,6 @@ def _plan(
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
-    """Verify that retention removed no records of the ranges while they were read."""
     logs = admin.log_ends([each.partition for each in ranges], read_committed=False)
     for each in ranges:
         if logs[each.partition].start > each.start:

@@ -25,7 +25,7 @@ from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
@@ -66,21 +66,20 @@ _TABLES = {
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
-    parser.add_argument("--output", required=True, help="folder of the tables commits and groups, replaced if there")
-    parser.add_argument("--summary", help="file of the summary (default OUTPUT/summary.json)")
-    parser.add_argument("--run-id", help="name of the run in the tables; a run of the same name replaces it")
+    add = parser.add_argument
+    add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
+    add("--output", required=True, type=folder_path, help="folder of the tables commits and groups, replaced if there")
+    add("--summary", help="file of the summary (default OUTPUT/summary.json)")
+    add("--run-id", help="name of the run in the tables; a run of the same name replaces it")
     for name, (_, _, option) in _TABLES.items():
         add_table(parser, f"the {name}", option)
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    arguments.output = arguments.output.rstrip("/")
     arguments.run_id = arguments.run_id or ids.new_id(datetime.now(UTC))
     if not ids.is_cluster_name(arguments.run_id):
         raise ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)
-    if not arguments.output or any(letter in arguments.output for letter in "*?[]{}\\"):
-        raise ArgumentError("--output", arguments.output, "give a folder or URI without any of * ? [ ] { } \\")
+    check_folder("--output", arguments.output)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -92,15 +92,10 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
         properties.load(java.io.StringReader(found.read_text("utf-8")))
     except (OSError, UnicodeDecodeError, *SPARK_ERRORS):  # the cause may quote a line of the file
         raise ArgumentError(OPTION, path, "it cannot be read as a Java properties file") from None
-    settings = {str(name): str(properties.getProperty(name)) for name in properties.stringPropertyNames()}
-    return check_properties(settings, path)
+    return _checked({str(name): str(properties.getProperty(name)) for name in properties.stringPropertyNames()}, path)
 
 
-def check_properties(settings: dict[str, str], path: str) -> KafkaProperties:
-    """Return the settings of a file without our own switches.
-
-    Raises ``ArgumentError`` if they name no broker, or a property that Spark sets itself.
-    """
+def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
     own = {name: value for name, value in settings.items() if name.startswith(_OWN)}
     kafka = {name: value for name, value in settings.items() if name not in own}
     if not kafka.get("bootstrap.servers", "").strip():

@@ -23,6 +23,7 @@ Timestamp = tuple[str, int, int, int | None, str]
 """Topic, partition, requested offset, milliseconds since 1970 (``None`` without a record), whose clock."""
 
 _AT_ONCE = 1_000
+_WAIT_SECONDS = 60.0  # for the records of so many partitions
 _SETTINGS = {
     "key.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
     "value.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
@@ -36,16 +37,11 @@ _NO_RECORD = "none"
 
 
 def look_up(
-    spark: SparkSession,
-    properties: KafkaProperties,
-    wanted: Iterable[tuple[Partition, int]],
-    *,
-    timeout_seconds: float = 60.0,
+    spark: SparkSession, properties: KafkaProperties, wanted: Iterable[tuple[Partition, int]]
 ) -> list[Timestamp]:
     """Return the timestamp of the first record at or after each offset.
 
     :param wanted: partitions and offsets; the offsets must be within the logs.
-    :param timeout_seconds: seconds to wait for the records of up to 1,000 partitions. Default 60.
 
     Offsets without a record, or whose record did not arrive in time, have ``None``. Raises ``JobError`` if the client
     cannot be used.
@@ -59,7 +55,7 @@ def look_up(
         consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer({**properties.settings, **_SETTINGS})
         try:
             for batch in rounds:
-                found += _one_round(jvm, consumer, batch, timeout_seconds)
+                found += _one_round(jvm, consumer, batch)
         finally:
             consumer.close(jvm.java.time.Duration.ofSeconds(5))
     except Py4JJavaError as exc:
@@ -77,7 +73,7 @@ def _rounds(wanted: Iterable[tuple[Partition, int]]) -> list[dict[Partition, int
     return [dict(each[start : start + _AT_ONCE]) for each in levels.values() for start in range(0, len(each), _AT_ONCE)]
 
 
-def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeout_seconds: float) -> list[Timestamp]:
+def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> list[Timestamp]:
     named = {where: jvm.org.apache.kafka.common.TopicPartition(*where) for where in offsets}
     waiting = dict(offsets)
     found: list[Timestamp] = []
@@ -86,7 +82,7 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int], timeou
     for where, offset in offsets.items():
         consumer.seek(named[where], offset)
     ends = consumer.endOffsets(list(named.values()))
-    deadline = time.monotonic() + timeout_seconds
+    deadline = time.monotonic() + _WAIT_SECONDS
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
         done = {Partition(str(of.topic()), int(of.partition())): _time(records, of) for of in records.partitions()}

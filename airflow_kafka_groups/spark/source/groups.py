@@ -10,9 +10,10 @@ with Spark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
@@ -21,39 +22,41 @@ from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupListing
 
-GROUP_COLUMNS = ("group_id", "group_type", "protocol_type", "state")
 TOPIC = "topic"
-
-Condition = tuple[bool, Collection[str]]
-"""Whether these are prefixes, and the strings: a tuple of prefixes, a set of values."""
+_GROUP_COLUMNS: dict[str, Callable[[GroupListing], str]] = {
+    "group_id": attrgetter("group_id"),
+    "group_type": attrgetter("type"),
+    "protocol_type": attrgetter("protocol_type"),
+    "state": attrgetter("state"),
+}
+_FILTERED = {(name,) for name in (*_GROUP_COLUMNS, TOPIC)}
 
 
 @dataclass(slots=True)
 class PushedFilters:
-    """The accepted conditions; all conditions of a column must hold."""
+    """The accepted conditions on the values of columns; all conditions of a column must hold."""
 
-    conditions: dict[str, list[Condition]] = field(default_factory=dict)
+    conditions: dict[str, list[Callable[[str], bool]]] = field(default_factory=dict)
 
     def take(self, filters: Iterable[Filter]) -> Iterator[Filter]:
         """Accept supported filters, and return the others."""
         for given in filters:
-            name, condition = _read(given)
-            if condition is None or name not in (*GROUP_COLUMNS, TOPIC):
-                yield given
-            else:
-                self.conditions.setdefault(name, []).append(condition)
+            if isinstance(given, EqualTo | In | StringStartsWith) and given.attribute in _FILTERED:
+                values = given.value if isinstance(given, In) else (given.value,)
+                if all(isinstance(value, str) for value in values):
+                    one_of = frozenset(values).__contains__
+                    holds = methodcaller("startswith", *values) if isinstance(given, StringStartsWith) else one_of
+                    self.conditions.setdefault(given.attribute[0], []).append(holds)
+                    continue
+            yield given
 
     def chooses(self, group: GroupListing) -> bool:
         """Return whether a group satisfies the conditions of its own columns."""
-        if not self.conditions:
-            return True
-        values = (group.group_id, group.type, group.protocol_type, group.state)
-        return all(self.holds(name, value) for name, value in zip(GROUP_COLUMNS, values, strict=True))
+        return not self.conditions or all(self.holds(name, get(group)) for name, get in _GROUP_COLUMNS.items())
 
     def holds(self, name: str, value: str) -> bool:
         """Return whether a value satisfies the conditions of its column."""
-        conditions = self.conditions.get(name)
-        return conditions is None or all(_holds(condition, value) for condition in conditions)
+        return all(condition(value) for condition in self.conditions.get(name, ()))
 
     @property
     def has_topic(self) -> bool:
@@ -62,17 +65,11 @@ class PushedFilters:
 
 
 def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
-    """Return the groups in scope: a ``pyarrow.RecordBatch`` of ``GROUP_COLUMNS`` and ``coordinator``."""
+    """Return the groups in scope: a ``pyarrow.RecordBatch`` of their own columns and ``coordinator``."""
     import pyarrow as pa
 
     chosen = [each for each in listings if wanted.selects(each.group_id) and filters.chooses(each)]
-    columns: dict[str, list[str]] = {
-        "group_id": [each.group_id for each in chosen],
-        "group_type": [each.type for each in chosen],
-        "protocol_type": [each.protocol_type for each in chosen],
-        "state": [each.state for each in chosen],
-    }
-    made = {name: column(values, pa.string()) for name, values in columns.items()}
+    made = {name: column([get(each) for each in chosen], pa.string()) for name, get in _GROUP_COLUMNS.items()}
     return pa.record_batch({**made, "coordinator": column([each.coordinator for each in chosen], pa.int32())})
 
 
@@ -92,19 +89,3 @@ def cut(groups: Any, at_most: int) -> list[Any]:
         parts += [(turn, broker, order.slice(start, end - start)) for turn, (start, end) in enumerate(pairwise(places))]
         first += size
     return [groups.take(indices) for _, _, indices in sorted(parts, key=lambda part: part[:2])]
-
-
-def _read(given: Filter) -> tuple[str, Condition | None]:
-    if not isinstance(given, EqualTo | In | StringStartsWith) or len(given.attribute) != 1:
-        return "", None
-    values = given.value if isinstance(given, In) else (given.value,)
-    texts = tuple(value for value in values if isinstance(value, str))
-    if len(texts) != len(values):
-        return "", None
-    prefixes = isinstance(given, StringStartsWith)
-    return given.attribute[0], (prefixes, texts if prefixes else frozenset(texts))
-
-
-def _holds(condition: Condition, value: str) -> bool:
-    prefixes, texts = condition
-    return value.startswith(tuple(texts)) if prefixes else value in texts

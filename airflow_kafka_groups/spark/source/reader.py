@@ -23,15 +23,10 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
-from airflow_kafka_groups.exceptions import (
-    ConfigurationError,
-    ConnectionFailedError,
-    KafkaGroupsError,
-    PartitionOffsetsError,
-)
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
-from airflow_kafka_groups.maintenance.snapshot.group_rows import GroupRows
+from airflow_kafka_groups.maintenance.snapshot.group_rows import GroupRows, readable_part
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
 from airflow_kafka_groups.spark.source.groups import TOPIC, PushedFilters, cut, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
@@ -148,7 +143,7 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 def _answer(
     result: GroupResult[GroupOffsets], options: SourceOptions, filters: PushedFilters
 ) -> tuple[GroupOffsets | None, dict[str, Any]]:
-    """Return what a group has committed, and what could not be read of it, as ``GroupRows.add`` takes it.
+    """Return the readable part of a group, for the topics of the query.
 
     Raises ``SourceError`` for a failure that is not to be reported, or that a filter would hide.
     """
@@ -168,9 +163,7 @@ def _answer(
             f"the committed offsets of group {result.group_id!r} cannot be read ({error}), and a filter on topic would "
             "hide its row: filter after the read (persist() it first), or exclude the group"
         )
-    if isinstance(error, PartitionOffsetsError):
-        return error.partial, {"partition_errors": {key: str(why) for key, why in error.partition_errors.items()}}
-    return None, {"error": str(error) or type(error).__name__}
+    return readable_part(result)
 
 
 def _of_topics(offsets: GroupOffsets, filters: PushedFilters) -> GroupOffsets:

@@ -5,31 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.contracts.columns import Columns, columns
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns, columns
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, LogEnds
 
-SOURCE_COLUMNS = columns(
-    {
-        "cluster_id": "string, null",
-        "observed_at": "timestamp",
-        "group_id": "string",
-        "group_type": "string",
-        "protocol_type": "string",
-        "state": "string",
-        "coordinator": "int32, null",
-        "topic": "string, null",
-        "partition": "int32, null",
-        "committed_offset": "int64, null",
-        "leader_epoch": "int32, null",
-        "metadata": "string, null",
-        "log_start": "int64, null",
-        "log_end": "int64, null",
-        "lag": "int64, null",
-        "error": "string, null",
-    }
+SOURCE_COLUMNS = (
+    *columns({"cluster_id": "string, null"}),
+    *(column for column in SNAPSHOT_COLUMNS if column.name not in ("cluster", "run_id", "members", "error")),
+    *columns({"lag": "int64, null", "error": "string, null"}),
 )
-"""Columns named as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""
+"""Columns as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""
 
 SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
 LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})

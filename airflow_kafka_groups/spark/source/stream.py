@@ -1,12 +1,8 @@
-"""The stream of changes: commits that are new, moved or removed since the last micro-batch.
+"""The stream of changes: commits that are new, moved or removed since the last micro-batch. See docs/spark-source.md.
 
 Kafka has no history of commits, so each micro-batch reads all groups and compares them with the previous one. The
-observations of a batch are stored below ``state.path``, one file per bucket and batch:
-
-- A batch that is repeated after a failure finds its observations and returns the same rows, without requests.
-- A row is the *net* change between two observations. A change that was reverted in between is not visible.
-- The first batch of a query returns every existing commit as ``new``.
-- A group that cannot be read fails the batch; with ``failures`` = ``report`` its last observation is kept.
+observations of a batch are stored below ``state.path``, one file per bucket and batch: a batch that is repeated after a
+failure finds them and returns the same rows, without requests.
 
 The stream's own offset is the number of the batch and of its buckets, so it stays small for any number of groups. There
 are as many buckets as the groups need tasks: each costs a task and a file. The number is a power of two, so that every
@@ -144,7 +140,6 @@ class ChangesReader(DataSourceStreamReader):
         self.state.forget(end["batch"] - 1)
 
     def _list(self, batch: int) -> tuple[str | None, Any]:
-        """List the groups once for a batch."""
         if self._listed is None or self._listed[0] != batch:
             self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
         return self._listed[1:]

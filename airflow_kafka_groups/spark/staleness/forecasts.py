@@ -1,15 +1,7 @@
-"""Forecasts of a group's lag and of its offsets. No decision uses them.
+"""Forecasts of a group's lag and of its offsets, as docs/spark-judge-staleness.md derives them. No decision uses them.
 
 All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
-(or, for the lag trend of a group that is not idle, of its current life). Without known
-ends there is no forecast.
-
-- ``lag_trend``: change of the group's lag between the two, in messages per day.
-- ``offsets_expire_by``: a broker deletes offsets ``offsets.retention.minutes`` after a group became empty (KIP-211), or
-  after each commit without a subscription. Both happened at ``idle_since`` or before, unless no snapshot shows it, so
-  this is *not after*.
-- ``data_loss_not_before``: retention moves log starts. One partition's start moved at most as far as all together, so
-  at the same pace the nearest committed offset is not passed before this time.
+(or, for the lag trend of a group that is not idle, of its current life). Without known ends there is no forecast.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Signs of life in incomplete snapshots: they end an idle time, and never make one longer.
 
-A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts: a
-group with members, in a state other than Empty, of another kind, or with other offsets than the complete snapshot
-before it had is alive. The next complete snapshot then begins a new idle time, as after a complete snapshot that shows
-the same. An incomplete snapshot is no observation itself: groups without a sign of life are judged as if it did not
-exist. An error in it is no sign, since the groups of a broker that is down have one.
+A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts,
+as docs/spark-judge-staleness.md says: the next complete snapshot then begins a new idle time. An error in it is no
+sign, since the groups of a broker that is down have one.
 """
 
 from __future__ import annotations

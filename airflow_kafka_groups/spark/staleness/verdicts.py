@@ -42,11 +42,7 @@ def _rules(policy: StalenessPolicy) -> list[tuple[str, VerdictName, str]]:
             VerdictName.UNTOUCHABLE,
             _sentence("protocol type {}: another program keeps its own state in this group", "protocol_type"),
         ),
-        (
-            "coalesce(members, 0) != 0",
-            VerdictName.LIVE,
-            _sentence("it has {} member(s), state {}", "members", "state"),
-        ),
+        ("coalesce(members, 0) != 0", VerdictName.LIVE, _sentence("it has {} member(s), state {}", "members", "state")),
         (f"NOT ({WITHOUT_MEMBERS})", VerdictName.LIVE, _sentence("its state is {}, not Empty", "state")),
         (
             "partitions = 0",
