@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SKEW_SECONDS = 5.0
 """Clocks that differ by less are in step: the shortest limits of this package are three times as long."""
 
+_FRESH_SECONDS = 60.0
+"""An older commit says nothing of a clock. Consumers commit every five seconds by default."""
 _REACH = "Start the brokers that are down, and let this machine reach all of them at their advertised.listeners."
 _NEEDED = (apis.LIST_GROUPS, apis.DESCRIBE_GROUPS, apis.OFFSET_FETCH, apis.FIND_COORDINATOR, apis.DELETE_GROUPS)
 _UPGRADE = "Nothing: older requests are used. A newer broker needs fewer requests."
@@ -112,7 +114,7 @@ async def _examine_clock(
 ) -> None:
     """Compare this clock with the newest record in the offsets topic, whose time the brokers have set.
 
-    Kafka has no request for its time. A record that is newer than now proves that a clock is wrong; an older one proves
+    Kafka has no request for its time. A record that is newer than now proves that a clock is wrong; an old one proves
     nothing, for nobody may have committed.
     """
     unknown = "The brokers' clocks are not known"
@@ -132,6 +134,9 @@ async def _examine_clock(
     elif (ahead := max(times) - now()) > SKEW_SECONDS:
         text = f"This machine's clock is at least {ahead:,.0f} s behind that of a broker."
         report.fail("clock", text, "Synchronize the clocks (NTP): idle times are measured with them.")
+    elif -ahead > _FRESH_SECONDS:
+        text = f"{unknown}: the newest commit is {-ahead:,.0f} s old by this clock, and nobody has committed since."
+        report.unknown("clock", text)
     else:
         text = f"The newest commit is {max(0.0, -ahead):,.0f} s old: this clock is not behind the brokers'."
         report.ok("clock", text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.admin.client.access import describe_access
@@ -46,7 +46,7 @@ async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_gro
         ("delete groups", [group.delete for group in access.groups.values()]),
         ("restore groups", [group.restore for group in access.groups.values()]),
     ):
-        _examine_right(name, answers, report)
+        _examine_right(name, answers, access.failed, report)
     _examine_lease(access.lease, lease_group_id, report)
     _examine_offsets_topic(operations, report)
 
@@ -62,8 +62,14 @@ def _examine_general(access: Access, report: Report) -> None:
     report.fail("all topics", text, "Allow Describe on all topics. Until then nothing is planned or deleted.")
 
 
-def _examine_right(name: str, answers: list[bool | None], report: Report) -> None:
-    if not answers:
+def _examine_right(
+    name: str, answers: list[bool | None], failed: Mapping[str, KafkaGroupsError], report: Report
+) -> None:
+    if failed:
+        asked = counted(len(answers) + len(failed), "group")
+        text = f"Allowed with {answers.count(True)} of {asked}; {len(failed)} cannot be described"
+        report.warn(name, f"{text}, first: {next(iter(failed.values()))}.", _ACLS)
+    elif not answers:
         report.unknown(name, "There is no group to ask about.")
     elif (allowed := answers.count(True)) == len(answers):
         report.ok(name, f"Allowed with all of {counted(len(answers), 'group')}.")

@@ -42,9 +42,13 @@ def _examine_java(report: Report) -> None:
         report.warn("Java", f"There is no Java here: {where}.", remedy)
         return
     # The program that Spark would start, asked for its version.
-    said = subprocess.run(  # noqa: S603
-        [java, "-version"], capture_output=True, text=True, timeout=30, check=False
-    )
+    try:
+        said = subprocess.run(  # noqa: S603
+            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        report.fail("Java", f"{java} cannot be started: {error}.", remedy)
+        return
     match = re.search(r'version "(\d+)(?:\.(\d+))?', said.stderr + said.stdout)
     if match is None:
         report.unknown("Java", f"{java} does not tell its version.", remedy)
@@ -61,11 +65,15 @@ def _examine_connector(spark_version: str, report: Report) -> None:
     homes = [os.environ.get("SPARK_HOME"), str(Path(spec.origin).parent) if spec and spec.origin else None]
     artifact = KAFKA_CONNECTOR.partition(":")[2]
     found = [jar for home in homes if home for jar in Path(home, "jars").glob(f"{artifact}-*.jar")]
+    packages = f"{KAFKA_CONNECTOR}:{spark_version}"
+    if f"{artifact}-{spark_version}.jar" in {jar.name for jar in found}:
+        report.ok("Kafka connector", f"{artifact}-{spark_version}.jar is installed.")
+        return
     if found:
-        report.ok("Kafka connector", f"{found[0].name} is installed.")
+        text = f"{found[0].name} is installed, which is not of Spark {spark_version}."
+        report.warn("Kafka connector", text, f"Install {packages} in its place.")
         return
     text = (
         "Spark's Kafka connector is not installed here, so the log of commits is not read unless spark_conf names it."
     )
-    packages = f"{KAFKA_CONNECTOR}:{spark_version}"
     report.warn("Kafka connector", text, f"Set spark.jars.packages to {packages} in spark_conf.")

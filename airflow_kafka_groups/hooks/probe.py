@@ -120,7 +120,8 @@ def _allowed(access: Access, sample: list[str]) -> str:
     }
     text = [f"{name} {_how_many(answers)}" for name, answers in rights.items()]
     of = "the only group" if len(access.groups) == 1 else f"the {len(access.groups)} groups looked at"
-    return f"Allowed with {of}: {', '.join(text)}."
+    failed = f" {counted(len(access.failed), 'other')} could not be described." if access.failed else ""
+    return f"Allowed with {of}: {', '.join(text)}.{failed}"
 
 
 def _how_many(answers: list[bool | None]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_groups.admin.client.admin_client import AdminClient
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
 
 Operations = frozenset[str] | None
@@ -38,12 +39,14 @@ class Access:
         every topic. Brokers leave the others out of committed offsets without a word.
     :param lease: whether the group that stands for the right to delete can be joined (READ).
     :param groups: the groups that were asked about; one that could not be described is left out.
+    :param failed: those that exist, as far as is known, and could not be described, with the error.
     """
 
     lists_all: bool | None
     sees_all_topics: bool = True
     lease: bool | None = None
     groups: Mapping[str, GroupAccess] = field(default_factory=dict)
+    failed: Mapping[str, KafkaGroupsError] = field(default_factory=dict)
 
 
 async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str) -> Access:
@@ -52,7 +55,7 @@ async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_gr
     :param group_ids: the groups; those that do not exist are left out.
     :param lease_group_id: the group that stands for the right to delete; it need not exist.
 
-    Raises what asking for metadata raises; a group that cannot be asked about is left out.
+    Raises what asking for metadata raises.
     """
     described = await admin.describe_consumer_groups(group_ids, include_authorized_operations=True)
     there = {group_id: group for group_id, group in described.succeeded.items() if group.state is not GroupState.DEAD}
@@ -60,11 +63,13 @@ async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_gr
     read = {group_id: result.value for group_id, result in offsets.items()}
     topics = {topic.topic for of_group in read.values() if of_group is not None for topic in of_group.topics}
     told = await admin.authorized_operations(sorted(topics))
+    gone = "GROUP_ID_NOT_FOUND"
     return Access(
         lists_all=_allows(told.cluster_operations, "describe"),
         sees_all_topics=await admin.sees_all_topics(),
         lease=_allows(await admin.group_operations(lease_group_id), "read"),
         groups={id_: _access(group, read.get(id_), told.topic_operations) for id_, group in there.items()},
+        failed={id_: error for id_, error in described.failed.items() if getattr(error, "name", None) != gone},
     )
 
 

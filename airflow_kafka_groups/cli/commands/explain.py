@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, rows_of_guards
 from airflow_kafka_groups.cli.commands.explain_pruning import Row, rows_of_pruning
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
@@ -48,7 +49,7 @@ _BY_PLAN: dict[str, str] = {
     KeptName.BY_RULE: "an edit of the rule, or another rule before it, and a new plan",
     KeptName.REPORTED: "the action delete in the rule, and a new plan",
     KeptName.WAITING: "wait, or relax the rule",
-    KeptName.NOTICE: "a notice to its owner, and time; the task that notifies owners sends it",
+    KeptName.NOTICE: NOTICE,
 }
 _NOW = {
     "has_members": "stop its consumers",
@@ -68,11 +69,13 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the checks of one group, and whether ``apply`` would delete it now."""
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import newest_plan
+
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     group_id: str = args.group
     cluster_id, reading = cluster.run(lambda admin: _read(admin, group_id))
-    plan_id = args.plan_id or _newest_plan(layout)
+    plan_id = args.plan_id or newest_plan(layout)
     rows = [*_rows_of_state(reading)]
     protected = settings.protects(group_id)
     rows.append(
@@ -103,13 +106,6 @@ async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, R
     described, offsets = await read_groups(admin, [group_id])
     reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
     return await admin.cluster_id(), reading
-
-
-def _newest_plan(layout: Layout) -> str | None:
-    from airflow_kafka_groups.contracts.paths import PLANS
-    from airflow_kafka_groups.maintenance.durable_files import list_ids
-
-    return max(list_ids(layout.root / PLANS), default=None)
 
 
 def _rows_of_state(reading: Reading) -> Iterator[Row]:
@@ -181,11 +177,11 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, group_id: str, reading: R
     plan: DeletionPlan = load_plan(layout, plan_id)
     if utc_now() >= plan.expires_at:
         yield Row("plan", "keeps", f"it expired at {plan.expires_at.isoformat()}", "a new snapshot, verdict and plan")
-    yield from _rows_of_policy_now(layout, plan, group_id)
     backup = find_backup(layout, plan_id)
     decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(group_id))
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     yield Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+    yield from rows_of_guards(layout, plan, group_id)
 
 
 def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
@@ -213,31 +209,6 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         yield Row("family", "info", found.family)
 
 
-def _rows_of_policy_now(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
-    """Yield what the policy file, as it is now, and the marks of the journal say against a deletion."""
-    from airflow_kafka_groups.hooks.storage import policy_reader
-    from airflow_kafka_groups.maintenance.deletion.audit import read_history
-    from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
-    from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
-    from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
-    from airflow_kafka_groups.maintenance.storage import utc_now
-
-    try:
-        newer = policy_reader(policy_of_plan(layout, plan.plan_id))()
-        ruled_out = kept_by_newer_policy(plan, newer, utc_now())
-    except KafkaGroupsError as error:
-        yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
-        return
-    if group_id in ruled_out:
-        yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
-    history = read_history(layout, plan.kafka_cluster_id)
-    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
-    unnoticed = kept_unnoticed(layout, plan, history, kept_alive, utc_now())
-    if group_id in unnoticed:
-        yield Row("notice", "keeps", unnoticed[group_id].reason, _BY_PLAN[KeptName.NOTICE])
-
-
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
     if found is None:
         return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
@@ -257,8 +228,6 @@ def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None
         dry = " (dry run)" if run.begun.get("dry_run") else ""
         evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
         yield Row("journal", "info", evidence, f"{run.path}")
-    reset = history.idle_resets(plan_id).get(group_id) if plan_id is not None else None
-    if reset is not None:
-        yield Row("journal", "keeps", f"{reset.reason}: this plan does not delete it", "a new plan judges it again")
-    elif (earlier := history.idle_resets().get(group_id)) is not None:
+    own = plan_id is not None and group_id in history.idle_resets(plan_id)
+    if not own and (earlier := history.idle_resets().get(group_id)) is not None:
         yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")

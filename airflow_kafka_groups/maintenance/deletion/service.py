@@ -19,10 +19,10 @@ from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
-from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare, spare_new
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import spare_new
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
-from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
+from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
@@ -33,7 +33,6 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     NAMED_BY_HAND,
     DeletionPlan,
-    least_idle_times,
     load_plan,
 )
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
@@ -113,12 +112,10 @@ class DeletionRun(SealedRun):
 
         def excluded(newest: History) -> dict[str, Decision]:
             kept_alive = records.read() if self.judged else {}
-            unnoticed = {} if plan is None else kept_unnoticed(layout, plan, newest, kept_alive, started_at)
-            judged_at = plan.created_at if plan is not None and self.judged else None
-            idle = least_idle_times(plan) if plan is not None else {}
-            before = exclusions(newest, self.request_id, now=started_at, judged_at=judged_at, min_idle_seconds=idle)
-            spared = spare(kept_alive, started_at, judged_at or started_at, idle)
-            return ruled_out | unnoticed | in_use | spared | before
+            on_record = kept_by_records(
+                layout, plan, self.request_id, newest, kept_alive, started_at, judged=self.judged
+            )
+            return ruled_out | in_use | on_record
 
         return excluded
 

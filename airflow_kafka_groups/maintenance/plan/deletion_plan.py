@@ -16,8 +16,9 @@ from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
+from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
 from airflow_kafka_groups.maintenance.plan.plan_rows import (
     KeptGroup,
     KeptGroups,
@@ -179,6 +180,15 @@ def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
     if plan.plan_id != plan_id or plan.cluster != layout.cluster:
         raise PlanError(f"{layout.plan(plan_id)} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
     return plan
+
+
+def newest_plan(layout: Layout) -> str | None:
+    """Return the newest plan that was made by verdicts, not of groups that were named; ``None`` if there is none.
+
+    Raises ``PlanError`` and ``StorageError``.
+    """
+    newest_first = sorted(list_ids(layout.root / PLANS), reverse=True)
+    return next((id_ for id_ in newest_first if _read_header(layout, id_).get("snapshot_id") != NAMED_BY_HAND), None)
 
 
 def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | KeptGroup | None:

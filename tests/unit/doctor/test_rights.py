@@ -10,7 +10,7 @@ from airflow_kafka_groups.doctor.rights import examine_retention, examine_rights
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, broker_error
 
 LEASE = "airflow-kafka-groups-lease"
 DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
@@ -130,3 +130,19 @@ async def test_an_idle_time_of_an_hour_is_not_0_days() -> None:
     report = Report()
     await examine_retention(ask, 3600, report)
     assert report.findings[0].text.endswith("for 7 days, the idle time is 1h.")
+
+
+async def test_groups_that_may_not_be_described_are_not_allowed() -> None:
+    admin = FakeAdmin({f"g{n:02}": FakeGroup() for n in range(50)})
+    admin.operations = ALL
+    for n in range(1, 50):
+        admin.errors[f"g{n:02}"] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    right = (await found(admin))["delete groups"]
+    assert right.status is Status.WARNING
+    assert "Allowed with 1 of 50 groups; 49 cannot be described" in right.text
+
+
+async def test_where_no_group_may_be_described_it_is_not_said_that_there_is_none(admin: FakeAdmin) -> None:
+    for name in admin.groups:
+        admin.errors[name] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    assert "Allowed with 0 of 2 groups" in (await found(admin))["delete groups"].text

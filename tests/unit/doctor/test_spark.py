@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR
 from airflow_kafka_groups.doctor import spark
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.doctor.spark import examine_spark
@@ -80,3 +81,24 @@ def test_the_connector_is_looked_for_in_sparks_home(tmp_path: Path, monkeypatch:
     (tmp_path / "jars").mkdir()
     (tmp_path / "jars" / "spark-sql-kafka-0-10_2.13-4.2.0.jar").touch()
     assert found()["Kafka connector"].status is Status.OK
+
+
+def test_a_java_that_cannot_be_started_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("not a program")
+    java.chmod(0o644)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert found()["Java"].status is Status.FAILED
+
+
+@pytest.mark.parametrize(("release", "status"), [("3.5.1", Status.WARNING), ("4.2.0", Status.OK)])
+def test_a_connector_of_another_spark_is_a_warning(
+    release: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    artifact = KAFKA_CONNECTOR.partition(":")[2]
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"{artifact}-{release}.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    monkeypatch.setattr(spark, "version", lambda name: "4.2.0")
+    assert found()["Kafka connector"].status is status

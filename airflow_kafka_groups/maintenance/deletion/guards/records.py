@@ -1,0 +1,39 @@
+"""What the journal, notices and keep-alive runs say against a deletion, put together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
+from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, least_idle_times
+from airflow_kafka_groups.maintenance.storage import Layout
+
+
+def kept_by_records(
+    layout: Layout,
+    plan: DeletionPlan | None,
+    request_id: str,
+    history: History,
+    kept_alive: Mapping[str, KeptAlive],
+    now: datetime,
+    *,
+    judged: bool,
+) -> dict[str, Decision]:
+    """Return the groups that a request must keep because of what is on record, with the reason.
+
+    :param plan: its plan; ``None`` for a dry run of groups that were named.
+    :param request_id: the plan's id, or what the tries of a deletion by name have in common.
+    :param history: everything that the journal says of the cluster.
+    :param kept_alive: the groups that keep-alive runs and restores want to stay.
+    :param judged: whether the plan was made by verdicts, so that idle times count.
+    """
+    unnoticed = {} if plan is None else kept_unnoticed(layout, plan, history, kept_alive, now)
+    judged_at = plan.created_at if plan is not None and judged else None
+    idle = least_idle_times(plan) if plan is not None else {}
+    before = exclusions(history, request_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
+    return unnoticed | spare(kept_alive, now, judged_at or now, idle) | before

@@ -1,0 +1,73 @@
+"""``explain`` says what ``apply`` does: each guard that would keep a planned group is named."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
+
+
+def agree(stored: Cli, plan_id: str, digest: str) -> tuple[bool, str]:
+    _, found, _ = stored("explain", "a", "--plan-id", plan_id)
+    _, done, said = stored("apply", plan_id, "--digest", digest, "--yes")
+    assert done is not None, said
+    (outcome,) = [item for item in done["outcomes"] if item["group_id"] == "a"]
+    return found["would_be_deleted"], f"{outcome['outcome']}: {outcome['code']}: {outcome['reason']}"
+
+
+def test_control(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    would, outcome = agree(stored, backed_up["plan_id"], backed_up["digest"])
+    assert would
+    assert outcome.startswith("deleted")
+
+
+def test_a_group_that_is_kept_alive(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.groups["a"].protocol_type = "consumer"
+    code, found, said = stored("keep-alive", "a", "--yes", "--allow-membership", "--observe-seconds", "0")
+    assert code == 0, (found, said)
+    would, outcome = agree(stored, backed_up["plan_id"], backed_up["digest"])
+    assert (would, outcome.split(":")[0]) == (False, "kept"), outcome
+
+
+def test_a_group_that_a_newer_snapshot_saw_in_use(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    time.sleep(1.1)
+    admin.groups["a"].members = 2
+    scene.take_snapshot(tmp_path)
+    admin.groups["a"].members = 0
+    would, outcome = agree(stored, backed_up["plan_id"], backed_up["digest"])
+    assert (would, outcome.split(":")[0]) == (False, "kept"), outcome
+
+
+def test_a_group_of_a_stopped_folder(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path) -> None:
+    (tmp_path / scene.CLUSTER / "STOP").write_text("on holiday\n")
+    would, outcome = agree(stored, backed_up["plan_id"], backed_up["digest"])
+    assert (would, outcome.split(":")[0]) == (False, "kept"), outcome
+
+
+def test_a_group_that_another_request_deleted_after_the_plan(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    """Its idle time restarts with that deletion, so this plan keeps it."""
+    scene.delete(tmp_path, group_ids=["a"], dry_run=False)
+    admin.groups["a"] = FakeGroup()
+    would, outcome = agree(stored, backed_up["plan_id"], backed_up["digest"])
+    assert (would, outcome.split(":")[0]) == (False, "kept"), outcome
+
+
+def test_explain_looks_at_the_newest_plan_of_a_clean_up(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    time.sleep(1.1)
+    scene.delete(tmp_path, group_ids=["b"], dry_run=False)
+    _, found, _ = stored("explain", "a")
+    _, done, _ = stored("apply", backed_up["plan_id"])
+    would = {item["group_id"]: item["outcome"] for item in done["outcomes"]}
+    assert would["a"] == "would_delete"
+    assert (found["plan_id"], found["would_be_deleted"]) == (backed_up["plan_id"], True)
