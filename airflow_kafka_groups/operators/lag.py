@@ -96,8 +96,8 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         gauges(
             self.kafka_groups_conn_id,
             {
-                "lag.total": counts["total_lag"],
-                "lag.max": max(lags.values(), default=0),
+                "lag.total": counts["total_lag"] if lags or not unknown else None,
+                "lag.max": max(lags.values(), default=None if unknown else 0),
                 "lag.lagging_groups": len(lagging),
                 "lag.unknown_groups": len(unknown),
             },

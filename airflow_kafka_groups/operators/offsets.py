@@ -99,6 +99,7 @@ class ListGroupOffsetsOperator(StoredOperator):
         return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
 
     def _report(self, context: Context, summary: SnapshotSummary) -> None:
+        from airflow_kafka_groups.models import GroupState
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         self._summary = summary
@@ -109,7 +110,9 @@ class ListGroupOffsetsOperator(StoredOperator):
             "failed_groups": summary.failed_groups,
             "partitions": summary.partitions,
         }
-        states = {f"groups.{state}": count for state, count in summary.states.items()}
+        # A server shows a gauge that is not sent as it was.
+        every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)
+        states = {f"groups.{state}": count for state, count in every.items()}
         gauges(
             self.cluster_name, {"groups.all": summary.groups, **states, **{f"snapshot.{k}": counts[k] for k in counts}}
         )

@@ -26,7 +26,12 @@ class SentMetric(NamedTuple):
 
 SENT_METRICS = (
     SentMetric("groups.all", "gauge", "ListGroupOffsetsOperator", "Groups of the snapshot."),
-    SentMetric("groups.<state>", "gauge", "ListGroupOffsetsOperator", "Groups in a state: `Empty`, `Stable` …"),
+    SentMetric(
+        "groups.<state>",
+        "gauge",
+        "ListGroupOffsetsOperator",
+        "Groups in a state: `Empty`, `Stable` …; 0 if there are none.",
+    ),
     SentMetric("snapshot.groups", "gauge", "ListGroupOffsetsOperator", "Groups of the snapshot."),
     SentMetric("snapshot.failed_groups", "gauge", "ListGroupOffsetsOperator", "Groups that could not be read in full."),
     SentMetric("snapshot.partitions", "gauge", "ListGroupOffsetsOperator", "Partitions that groups have committed to."),
@@ -62,8 +67,18 @@ SENT_METRICS = (
     SentMetric("drill.skipped", "gauge", "RestoreDrillOperator", "Groups of which nothing could be restored."),
     SentMetric("drill.failed", "gauge", "RestoreDrillOperator", "Groups that differed after their restore."),
     SentMetric("drill.left", "gauge", "RestoreDrillOperator", "Scratch groups that could not be removed."),
-    SentMetric("lag.total", "gauge", "ListGroupLagOperator", "Sum of the lag of all measured groups."),
-    SentMetric("lag.max", "gauge", "ListGroupLagOperator", "Lag of the group with the largest lag."),
+    SentMetric(
+        "lag.total",
+        "gauge",
+        "ListGroupLagOperator",
+        "Sum of the lag of all measured groups whose lag is known; not sent if it is known of none.",
+    ),
+    SentMetric(
+        "lag.max",
+        "gauge",
+        "ListGroupLagOperator",
+        "Lag of the group with the largest lag; not sent if it is known of none.",
+    ),
     SentMetric("lag.lagging_groups", "gauge", "ListGroupLagOperator", "Groups with more lag than `max_lag`."),
     SentMetric("lag.unknown_groups", "gauge", "ListGroupLagOperator", "Groups whose lag is not known."),
     SentMetric(

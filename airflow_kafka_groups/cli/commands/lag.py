@@ -83,6 +83,6 @@ def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:
             where.topic,
             where.partition,
             of_partition.messages,
-            of_partition.lost,
+            None if of_partition.messages is None else of_partition.lost,
             of_partition.flag.value,
         )

@@ -12,6 +12,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.maintenance.report.merging import NOT_REACHED
 from airflow_kafka_groups.maintenance.report.parts import (
     SHOWN,
     counted,
@@ -53,8 +54,7 @@ def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMemb
         ]
         for group, forecast in zip(shown, cells, strict=True)
     ]
-    partitions, lag = groups.total("partitions"), groups.total("lag")
-    note = f"{partitions:,} committed offsets, {lag:,} records unread" if groups else ""
+    note = f"{groups.total('partitions'):,} committed offsets, {_unread(groups)}" if groups else ""
     heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
     numeric = range(2, len(heads) - 1)
     if who:
@@ -65,6 +65,14 @@ def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMemb
     return section(title, len(groups), table(heads, rows, numeric=numeric), note, "No group.")
 
 
+def _unread(groups: PlannedGroups) -> str:
+    unknown = groups.column("lag").count(None)
+    if unknown == len(groups):
+        return "unread records not known"
+    known = f"{groups.total('lag'):,} records unread"
+    return known + (f", not known of {unknown:,} group(s)" if unknown else "")
+
+
 def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
     """Return the planned groups that were not deleted, and why."""
     if not outcomes:
@@ -73,7 +81,7 @@ def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str
     unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
     rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
-    rows += [[group_name(group_id), pill("kept"), "the run did not reach it"] for group_id in unasked]
+    rows += [[group_name(group_id), pill("kept"), NOT_REACHED] for group_id in unasked]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
     shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
     title = "Planned but would be kept" if dry_run else "Planned but not deleted"

@@ -82,7 +82,7 @@ def render_report(
         restore_section(plan, restore),
         kept_section(plan),
         policy_section(plan),
-        _runs(used),
+        _runs(records),
         _files(files or {}),
     ]
     data = groups_json(plan, outcomes, known.judged, restore)

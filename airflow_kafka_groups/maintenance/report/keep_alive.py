@@ -40,7 +40,7 @@ NO_KEEP_ALIVE = KeepAliveRuns({}, {})
 class Forecast(NamedTuple):
     """One group.
 
-    :param status: ``late``, ``due``, ``safe``, ``in use``, ``not kept alive yet`` or ``gone``.
+    :param status: ``late``, ``due``, ``safe``, ``in use``, ``not kept alive yet`` or ``not in the snapshot``.
     :param kept_at: when its last verified run began.
     :param until: brokers certainly remember its offsets until then.
     :param due_at: when it is due again.
@@ -55,7 +55,7 @@ class Forecast(NamedTuple):
     owner: str | None
 
 
-_ORDER = ("late", "not kept alive yet", "due", "safe", "in use", "gone")
+_ORDER = ("late", "not kept alive yet", "due", "safe", "in use", "not in the snapshot")
 _PILLS = {"late": "failed", "not kept alive yet": "over_cap", "due": "over_cap"}
 
 
@@ -100,7 +100,7 @@ def _forecasts(plan: DeletionPlan, runs: KeepAliveRuns, rules: set[str], now: da
         yield Forecast(group_id, _status(verdict, until, due_at, now), kept_at, until, due_at, rule, owner)
     for group_id in left.difference(plan.group_ids):
         kept_at, until, due_at = _times(runs, group_id)
-        yield Forecast(group_id, "gone", kept_at, until, None, None, None)
+        yield Forecast(group_id, "not in the snapshot", kept_at, until, None, None, None)
 
 
 def _times(runs: KeepAliveRuns, group_id: str) -> tuple[datetime | None, datetime | None, datetime | None]:

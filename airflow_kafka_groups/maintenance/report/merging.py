@@ -16,27 +16,44 @@ KEPT_BEFORE_RECHECK = {
     Reason.ALIVE_BEFORE.value: "Kept: in use before",
 }
 """Reasons for keeping a group that are not the recheck's own."""
+NOT_REACHED = "the run did not reach it"
+"""Why a planned group was kept of which no run has said anything."""
+_NOT_LOOKED_AT = {
+    *KEPT_BEFORE_RECHECK,
+    *(Reason.PROTECTED, Reason.STOPPED, Reason.EXPIRED, Reason.TOO_SLOW, Reason.LEASE_LOST),
+    *(Reason.NOT_LISTED, Reason.NOT_DESCRIBED, Reason.UNREADABLE),
+}
+"""Reasons that say nothing of whether the group still exists."""
 
 
 def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the latest outcome of each group.
 
-    A deleted group stays deleted when a later run finds it gone, or keeps it for whatever reason. A
-    possibly deleted one stays so when it is kept because of that.
+    A deleted group stays deleted when a later run finds it gone, or keeps it for whatever reason. A possibly deleted
+    one stays so until a later run has looked at it: one that is gone then was deleted.
     """
     merged: dict[str, dict[str, str]] = {}
     for record in records:
         for item in record["outcomes"]:
             before = merged.get(item["group_id"])
             if before is None or not _stays(before["outcome"], item):
-                merged[item["group_id"]] = dict(item)
+                was_unknown = before is not None and before["outcome"] == Outcome.UNKNOWN
+                merged[item["group_id"]] = _confirmed(item) if was_unknown else dict(item)
     return merged
 
 
 def _stays(before: str, item: Mapping[str, str]) -> bool:
     if before == Outcome.UNKNOWN:
-        return item.get("code") == Reason.DELETED_BEFORE
+        return item["outcome"] == Outcome.KEPT and item.get("code") in _NOT_LOOKED_AT
     return before == Outcome.DELETED and item["outcome"] in (Outcome.GONE, Outcome.KEPT)
+
+
+def _confirmed(item: Mapping[str, str]) -> dict[str, str]:
+    """Return the outcome of a possibly deleted group that was looked at again."""
+    if item["outcome"] != Outcome.GONE:
+        return dict(item)
+    reason = "deleted: it is gone, though its answer was lost"
+    return {**item, "outcome": Outcome.DELETED.value, "code": "confirmed", "reason": reason}
 
 
 def verified_gone(records: Iterable[Mapping[str, Any]]) -> set[str]:

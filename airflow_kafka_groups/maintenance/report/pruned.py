@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from html import escape
+from itertools import islice
 from typing import NamedTuple
 
 from airflow_kafka_groups.contracts.ids import time_of
@@ -51,12 +52,12 @@ def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruni
 
     Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
     """
-    return list(_prunings(layout, kafka_cluster_id, now - timedelta(days=SHOWN_DAYS)))
+    return list(islice(_prunings(layout, kafka_cluster_id, now - timedelta(days=SHOWN_DAYS)), _MOST_PLANS))
 
 
 def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
     ids = [id_ for id_ in reversed(list_ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
-    for plan_id in ids[:_MOST_PLANS]:
+    for plan_id in ids:
         plan = load_prune_plan(layout, plan_id)
         if plan.kafka_cluster_id != kafka_cluster_id:
             continue

@@ -22,8 +22,10 @@ from airflow_kafka_groups.maintenance.storage import Layout, utc_now, write_file
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records."""
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
-    used = [record for record in records.values() if not record["dry_run"]] or list(records.values())
-    facts = gather_facts(layout, plan, point_of(plan, merge_outcomes(used)))
+    real = [record for record in records.values() if not record["dry_run"]]
+    dry_run = not real if records else None
+    point = point_of(plan, merge_outcomes(real or records.values()), dry_run=dry_run)
+    facts = gather_facts(layout, plan, point)
     files = _files(layout, plan, list(records))
     last = last_members(layout, plan.group_ids, plan.kafka_cluster_id)
     now = utc_now()

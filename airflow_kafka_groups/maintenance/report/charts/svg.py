@@ -53,7 +53,7 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what
             height = (_FLOOR - _TOP) * each.values[place] / highest
             if height:
                 below -= height
-                hint = f"{labels[place]}: {each.name} {each.values[place]:,.10g}"
+                hint = f"{labels[place]}: {each.name} {_exact(each.values[place])}"
                 parts.append(
                     f'<rect class="{each.kind}" x="{left:.2f}%" y="{below:.1f}" width="{step * 0.8:.2f}%" '
                     f'height="{height:.1f}"><title>{text(hint)}</title></rect>'
@@ -64,7 +64,7 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what
         if total and (every == 1 or place == totals.index(highest)):
             parts.append(f'<text class="value" {middle} y="{below - 5:.1f}">{_short(total)}</text>')
     most = labels[totals.index(highest)]
-    said = f"{title}: {sum(totals):,.10g} {what}, most in {most}: {highest:,.10g}"
+    said = f"{title}: {_exact(sum(totals))} {what}, most in {most}: {_exact(highest)}"
     svg = (
         f'<svg role="img" aria-label="{escape(said)}" width="100%" height="{_HEIGHT}">{"".join(parts)}'
         f'<line class="axis" x1="0" x2="100%" y1="{_FLOOR}" y2="{_FLOOR}"/></svg>'
@@ -112,8 +112,7 @@ def _legend(series: Sequence[Series]) -> str:
 
 def _numbers(title: str, labels: Sequence[str], series: Sequence[Series]) -> str:
     rows = [
-        [text(shortened(label)), *(f"{each.values[place]:,.10g}" for each in series)]
-        for place, label in enumerate(labels)
+        [text(shortened(label)), *(_exact(each.values[place]) for each in series)] for place, label in enumerate(labels)
     ]
     return table([title, *(each.name for each in series)], rows, numeric=range(1, len(series) + 1))
 
@@ -122,5 +121,10 @@ def _short(value: float) -> str:
     """Return a number that fits above a column."""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
         if value >= limit:
-            return f"{value / (1e3 if unit == 'k' else limit):.3g}{unit}"
-    return f"{value:,.10g}"
+            scaled = value / (1e3 if unit == "k" else limit)
+            return f"{scaled:,.0f}{unit}" if scaled >= 100 else f"{scaled:.3g}{unit}"
+    return _exact(value)
+
+
+def _exact(value: float) -> str:
+    return f"{int(value):,}" if value == int(value) else f"{value:,.10g}"

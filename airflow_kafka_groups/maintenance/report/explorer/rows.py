@@ -10,6 +10,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlanRows
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
+from airflow_kafka_groups.maintenance.report.merging import NOT_REACHED
 from airflow_kafka_groups.maintenance.shown import MOST, shortened
 
 MOST_ROWS = 20_000
@@ -97,7 +98,8 @@ def groups_json(
 def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[_Row]:
     """Yield the rows to show, those that somebody should look at first. Only these are made."""
     planned, kept = plan.planned, plan.all_kept
-    statuses = [outcomes[group_id]["outcome"] if group_id in outcomes else "planned" for group_id in plan.group_ids]
+    other = Outcome.KEPT.value if outcomes else "planned"
+    statuses = [outcomes[group_id]["outcome"] if group_id in outcomes else other for group_id in plan.group_ids]
     statuses += kept.column("verdict")
     places = [_PLACES.get(status, len(_PLACES)) for status in statuses]
     shown = sorted(range(len(places)), key=places.__getitem__)[:MOST_ROWS]
@@ -109,7 +111,7 @@ def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iter
         status = statuses[number]
         group_id, family, owner, reason = next(of_plan if number < len(planned) else of_kept)
         if number < len(planned) and status not in ("planned", Outcome.DELETED, Outcome.WOULD_DELETE):
-            reason = outcomes[group_id]["reason"]
+            reason = outcomes[group_id]["reason"] if group_id in outcomes else NOT_REACHED
         yield _Row(status, group_id, family, owner, reason)
 
 

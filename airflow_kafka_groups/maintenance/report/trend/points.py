@@ -18,9 +18,8 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownF
 from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_ids, read_file
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.maintenance.storage import Layout, parse_json, read_json, write_json
 
@@ -72,10 +71,13 @@ class TrendPoint:
         )
 
 
-def point_of(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> TrendPoint:
+def point_of(
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool | None = None
+) -> TrendPoint:
     """Return the entry of a plan.
 
     :param outcomes: the latest outcome of each group, as ``merge_outcomes`` returns it.
+    :param dry_run: whether all its runs so far were dry ones. Default: it was not run.
     """
     found = Counter(item["outcome"] for item in outcomes.values())
     return TrendPoint(
@@ -83,7 +85,7 @@ def point_of(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> T
         created_at=plan.created_at,
         counts=plan.counts,
         outcomes=dict(sorted(found.items())),
-        dry_run=Outcome.WOULD_DELETE in found if found else None,
+        dry_run=dry_run,
         families=_largest(plan.families),
     )
 
@@ -125,6 +127,8 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
         try:
             # An older format may have all groups in the header: it is not worth its bytes.
             header = read_json(layout.plan(plan_id), "the plan", MaintenanceError, formats=(2, PLAN_FORMAT))
+            if header["snapshot_id"] == NAMED_BY_HAND:  # it has the groups that were named, not those of the cluster
+                continue
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
             entry |= {"created_at": header["created_at"], "counts": header["counts"]}
             found.append(TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))}))

@@ -134,3 +134,11 @@ def test_many_failures_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_patterns_are_all_by_default() -> None:
     assert selection.filter_of(argparse.Namespace(include=None, exclude=None)).selects("anything")
+
+
+def test_what_was_lost_of_a_partition_that_could_not_be_read_is_not_known(cli: Cli, admin: FakeAdmin) -> None:
+    admin.groups = {"c": FakeGroup({T0: 2})}
+    admin.log = None
+    admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    (row,) = cli("lag", "c", "--partitions")[1]
+    assert (row["flag"], row["lag"], row["lost"]) == ("unknown", None, None)

@@ -170,7 +170,7 @@ def test_a_repeated_run_does_not_hide_what_the_first_one_deleted() -> None:
         return {"outcomes": [{"group_id": name, "outcome": what, "code": "x"} for name, what in outcomes.items()]}
 
     merged = merge_outcomes([of(a="deleted", b="unknown", c="kept"), of(a="gone", b="gone", c="deleted")])
-    assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "gone", "c": "deleted"}
+    assert {name: item["outcome"] for name, item in merged.items()} == {"a": "deleted", "b": "deleted", "c": "deleted"}
 
 
 async def test_forecasts_are_shown_where_there_are_any(tmp_path: Path) -> None:

@@ -40,7 +40,13 @@ def test_a_group_is_safe_then_due_then_late() -> None:
     names = ("safe", "due", "late", "in_use", "other")
     plan = plan_with(*((name, "live" if name == "in_use" else "settling", None) for name in names))
     known = runs(safe=3.9, due=4.1, late=6.1, in_use=9, gone=1)
-    assert statuses(plan, known) == {"late": "late", "due": "due", "safe": "safe", "in_use": "in use", "gone": "gone"}
+    assert statuses(plan, known) == {
+        "late": "late",
+        "due": "due",
+        "safe": "safe",
+        "in_use": "in use",
+        "gone": "not in the snapshot",
+    }
     safe = next(each for each in forecast(plan, known, NOW) if each.group_id == "safe")
     assert (safe.until, safe.due_at) == (NOW + 2.1 * DAY, NOW + 0.1 * DAY)
 

@@ -88,8 +88,8 @@ async def test_the_entry_of_a_plan_has_its_outcomes(tmp_path: Path, layout: Layo
     admin.add("a", ("t", 0, 1))
     plan = await planned(admin, layout)
     assert (point_of(plan, {}).outcomes, point_of(plan, {}).dry_run) == ({}, None)
-    for outcome, dry_run in (("deleted", False), ("would_delete", True)):
-        found = point_of(plan, {"a": {"outcome": outcome}})
+    for outcome, dry_run in (("deleted", False), ("would_delete", True), ("kept", True), ("kept", False)):
+        found = point_of(plan, {"a": {"outcome": outcome}}, dry_run=dry_run)
         assert (found.outcomes, found.dry_run) == ({outcome: 1}, dry_run)
 
 

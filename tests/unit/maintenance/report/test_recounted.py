@@ -1,0 +1,189 @@
+"""The report of a clean-up, recounted: no number says more than is known."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, save_prune_plan
+from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
+from airflow_kafka_groups.maintenance.report.groups import done_section
+from airflow_kafka_groups.maintenance.report.pruned import prunings
+from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
+from airflow_kafka_groups.maintenance.report.write import make_report
+from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.operators.report import _summary
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
+from tests.unit.maintenance.deletion.steps import cluster, delete, fates
+from tests.unit.maintenance.prune_topics import scene as pruning
+from tests.unit.maintenance.report.test_html import Balanced
+from tests.unit.maintenance.report.test_pruned import prune
+from tests.unit.maintenance.scene import (
+    LATER,
+    POLICY,
+    backed_up,
+    delete_names,
+    judge,
+    layout_in,
+    planned,
+    snapshot,
+)
+
+
+def page(layout: Any, plan: Any) -> tuple[str, str, dict[str, Any]]:
+    path, _ = make_report(layout, plan)
+    html = Path(path).read_text()
+    parsed = Balanced(html)
+    return html, parsed.text, json.loads(parsed.scripts[0])
+
+
+def trend(layout: Any) -> dict[str, Any]:
+    run: dict[str, Any]
+    (run,) = json.loads((layout.root / "reports" / "trend.json").read_text())["runs"]
+    return run
+
+
+async def test_a_dry_run_that_would_delete_nothing_is_no_deletion(tmp_path: Path) -> None:
+    """docs/formats.md: dry_run is "true while there were only dry runs"."""
+    admin, layout = cluster("a"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.commit("a", "t", 0, 9)  # it moves: the dry run keeps it
+    await delete(admin, layout, plan, dry_run=True)
+    page(layout, plan)
+    assert trend(layout)["outcomes"] == {"kept": 1}
+    assert trend(layout)["dry_run"] is True
+    shown = (tmp_path / layout.cluster / "reports" / "trend.html").read_text()
+    assert '<td class="">deletion</td>' not in shown
+
+
+async def test_a_run_of_an_empty_plan_was_run(tmp_path: Path) -> None:
+    admin, layout = cluster("a"), layout_in(tmp_path)
+    admin.groups["a"].members = 1
+    admin.groups["a"].state = GroupState.STABLE
+    plan, _ = await backed_up(admin, layout)
+    assert not plan.group_ids
+    await delete(admin, layout, plan)
+    page(layout, plan)
+    assert trend(layout)["dry_run"] is False, "null is for a plan that has not been run"
+
+
+def kill_before_outcome(tmp_path: Path) -> None:
+    """What a worker leaves that dies after the request was sent and before its answer was recorded."""
+    (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
+    ended.unlink()
+    for name in sorted(ended.parent.glob("0*.json"))[1:]:
+        name.unlink()
+
+
+async def test_what_a_killed_run_deleted_can_be_restored_after_the_retry(tmp_path: Path) -> None:
+    """The worker dies after its request; Airflow's retry finds the group gone: this plan has deleted it."""
+    admin, layout = cluster("a"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan)
+    kill_before_outcome(tmp_path)
+    html, text, data = page(layout, plan)
+    assert "airflow-kafka-groups restore" in html
+    assert "1 Failed or unknown" in text
+    retried = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)))
+    assert fates(retried) == {"a": "gone:gone"}
+    html, text, data = page(layout, plan)
+    assert "airflow-kafka-groups restore" in html, "the only run that can have deleted it is this plan's"
+    assert data["restore"]
+
+
+async def test_a_possibly_deleted_group_stays_so_whatever_keeps_it_next(tmp_path: Path) -> None:
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan)
+    kill_before_outcome(tmp_path)
+    html, text, _ = page(layout, plan)
+    assert "2 Failed or unknown" in text
+
+    class Stopping(DeletionObserver):
+        def why_stop(self) -> str | None:
+            return "the task was cleared"
+
+    retried = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)), observer=Stopping())
+    assert set(fates(retried).values()) == {"kept:stopped"}
+    html, text, _data = page(layout, plan)
+    assert "2 Failed or unknown" in text, "nothing has shown meanwhile that they still exist"
+    assert "airflow-kafka-groups restore" in html
+
+
+async def test_lag_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    reader = await snapshot(admin, layout)
+    plan = make_plan(verdicts_of(judge(reader, lag=None)), reader, POLICY, LATER)
+    assert len(plan.group_ids) == 2
+    text = Balanced(done_section(plan, {}, {})).text
+    assert "0 records unread" not in text
+
+
+def test_the_number_above_a_column_is_a_number() -> None:
+    drawn = columns("x", ["a", "b"], [Series("s", "c", [999_999, 1])])
+    assert "e+" not in drawn
+    drawn = bars("x", ["a"], [Series("s", "c", [5e12])], what="records")
+    assert "e+" not in drawn
+
+
+def test_the_table_of_a_chart_has_the_exact_numbers() -> None:
+    drawn = bars("x", ["a"], [Series("s", "c", [12_345_678_901])], what="records")
+    assert "12,345,678,901" in drawn
+
+
+async def test_a_group_that_the_run_did_not_reach_is_the_same_in_both_tables(tmp_path: Path) -> None:
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan, chunk_size=1)
+    (ended,) = (tmp_path / "_journal").glob("*/00000001/ended.json")
+    ended.unlink()
+    for name in sorted(ended.parent.glob("0*.json"))[1:]:
+        name.unlink()
+    _html, text, data = page(layout, plan)
+    statuses = {row[0]: data["kinds"][row[1]] for row in data["rows"]}
+    assert "the run did not reach it" in text
+    assert sorted(statuses.values()) == ["kept", "unknown"]
+
+
+async def test_the_runs_of_the_page_are_those_of_the_xcom(tmp_path: Path) -> None:
+    admin, layout = cluster("a", "b"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan, dry_run=True)
+    await delete(admin, layout, plan, now=Ticking(LATER + timedelta(minutes=2)))
+    _html, text, _data = page(layout, plan)
+    _, records = make_report(layout, plan)
+    assert re.search(r"Runs\s+2\b", text), "the dry run is one of them"
+    assert _summary(plan, records)["runs"] == 2
+
+
+async def test_a_deletion_by_name_is_no_point_of_the_trend(tmp_path: Path) -> None:
+    """It names two groups: the cluster did not shrink to two."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    for name in ("a", "b", "c", "d"):
+        admin.add(name, ("t", 0, 1))
+    plan = await planned(admin, layout)
+    await delete_names(admin, layout, ["d"], dry_run=False)
+    runs = update_trend(layout, point_of(plan, {}))  # the file is missing: it is made from the plans
+    assert [run.counts.get("found") for run in runs] == [4]
+
+
+async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path) -> None:
+    """prunings(): "the newest plans of the last 30 days whose runs pruned something, at most 20"."""
+    admin, layout = pruning.cluster(), pruning.layout_in(tmp_path)
+    pruned = await prune(admin, tmp_path)
+    assert [each.plan_id for each in prunings(layout, CLUSTER_ID, NOW)] == [pruned]
+    plan = load_prune_plan(layout, pruned)
+    for n in range(1, 21):  # daily plans, of which nobody applies any
+        later = plan.created_at + timedelta(days=n)
+        save_prune_plan(layout, replace(plan, plan_id=new_id(later), created_at=later, groups=()))
+    now = NOW + timedelta(days=21)
+    assert [each.plan_id for each in prunings(layout, CLUSTER_ID, now)] == [pruned]

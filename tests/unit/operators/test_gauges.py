@@ -1,0 +1,47 @@
+"""Gauges: a server keeps what was sent last, so what is over has to be sent, and what is not known must not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, broker_error
+from tests.unit.operators import scene
+
+T0 = TopicPartition("t", 0)
+
+
+@pytest.fixture
+def gauges(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The values that a statsd server shows: the last of each gauge."""
+    from airflow.providers.common.compat.sdk import Stats
+
+    shown: dict[str, Any] = {}
+    monkeypatch.setattr(Stats, "gauge", lambda stat, value, **_: shown.__setitem__(stat, value))
+    return shown
+
+
+def test_a_state_without_groups_is_a_gauge_of_0(admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]) -> None:
+    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    scene.take_snapshot(tmp_path)
+    assert gauges["kafka_groups.prod.groups.Empty"] == 1
+    del admin.groups["b"]
+    scene.take_snapshot(tmp_path)
+    assert gauges["kafka_groups.prod.groups.all"] == 1
+    assert gauges["kafka_groups.prod.groups.Stable"] == 1
+    assert gauges["kafka_groups.prod.groups.Empty"] == 0, "a statsd server keeps a gauge that is not sent"
+
+
+def test_lag_that_nobody_knows_is_not_0(admin: FakeAdmin, gauges: dict[str, Any]) -> None:
+    admin.groups = {"a": FakeGroup({T0: 2})}
+    ListGroupLagOperator(task_id="t").execute({})
+    assert gauges["kafka_groups.kafka_groups_default.lag.max"] == 8
+    admin.offset_errors["a"] = broker_error("COORDINATOR_NOT_AVAILABLE")
+    gauges.clear()
+    ListGroupLagOperator(task_id="t", group_ids=["a"]).execute({})
+    assert gauges.get("kafka_groups.kafka_groups_default.lag.max") != 0, gauges
