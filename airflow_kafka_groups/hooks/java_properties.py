@@ -13,6 +13,7 @@ from fnmatch import translate
 from pathlib import Path
 
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.contracts.connection_properties import PROTECTED, READ_ONLY
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.transport.security import (
@@ -24,8 +25,6 @@ from airflow_kafka_groups.transport.security import (
     TlsConfig,
 )
 
-READ_ONLY = "kafka_groups.read_only"
-PROTECTED = "kafka_groups.protected"
 _SECURITY = "org.apache.kafka.common.security"
 
 

@@ -53,6 +53,8 @@ class Program:
         self.add_arguments(parser)
         arguments = parser.parse_args(argv)
         try:
+            if "base" in arguments:
+                check_folder("--base", arguments.base)
             self.check(arguments)
         except ArgumentError as exc:
             parser.error(str(exc))

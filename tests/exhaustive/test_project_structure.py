@@ -34,6 +34,7 @@ ELSEWHERE = {
     "cluster/metadata.py": "unit/cluster/test_bootstrap.py",
     "cluster/servers.py": "unit/cluster/test_config.py",
     "contracts/": "unit/contracts/test_formats_page.py",
+    "contracts/connection_properties.py": "unit/hooks/test_java_properties.py",
     "contracts/group_states.py": "unit/test_models.py",
     "contracts/local_files.py": "unit/maintenance/test_durable_files.py",
     "contracts/spark_versions.py": "unit/doctor/test_spark.py",

@@ -16,6 +16,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark import application
+from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.program import Program, folder_path
 
 pytestmark = pytest.mark.spark
@@ -72,3 +73,19 @@ def test_a_folder_has_no_slash_at_its_end(text: str, folder: str) -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--output", type=folder_path)
     assert parser.parse_args(["--output", text]).output == folder
+
+
+@pytest.mark.parametrize("job", [archive_backlog, judge_staleness, lag_report, roll_up])
+def test_a_base_that_spark_would_read_as_a_pattern_is_refused(job: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"--kafka-properties": "x", "--min-idle-seconds": "60"}
+    more = [word for option, value in options.items() if option in _help_of(job) for word in (option, value)]
+    with pytest.raises(SystemExit) as ended:
+        job._program.parse_arguments(["--base", "/folders/*", "--cluster", "c", *more])
+    assert ended.value.code == 2
+    assert "--base (got '/folders/*'): give a folder or URI without any of" in capsys.readouterr().err
+
+
+def _help_of(job: Any) -> str:
+    parser = argparse.ArgumentParser()
+    job._add_arguments(parser)
+    return parser.format_help()

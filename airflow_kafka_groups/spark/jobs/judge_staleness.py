@@ -36,7 +36,7 @@ from airflow_kafka_groups.spark.ledger.fleet import (
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log, with_last_commits
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
-from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.judging import judged_history, rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
@@ -189,7 +189,6 @@ def _judge_cluster(
 
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
-    check_folder("--base", arguments.base)
     check_clusters(
         arguments.cluster,
         of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},

@@ -15,13 +15,11 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.connection_properties import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError
 from airflow_kafka_groups.spark.session import jvm_of, settings_of
 
 OPTION = "--kafka-properties"
-READ_ONLY = "kafka_groups.read_only"
-PROTECTED = "kafka_groups.protected"
-_OWN = "kafka_groups."
 _SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
 _SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
 _REDACTED = "spark.sql.redaction.options.regex"
@@ -96,7 +94,7 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
 
 
 def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
-    own = {name: value for name, value in settings.items() if name.startswith(_OWN)}
+    own = {name: value for name, value in settings.items() if name.startswith(PREFIX)}
     kafka = {name: value for name, value in settings.items() if name not in own}
     if not kafka.get("bootstrap.servers", "").strip():
         raise ArgumentError(OPTION, path, "it has no bootstrap.servers: add bootstrap.servers=broker1:9092")
