@@ -17,7 +17,7 @@ from airflow.sdk import Asset
 
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot as take_earlier_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import GroupState, TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
@@ -90,6 +90,7 @@ def test_a_snapshot_is_told_to_everybody(tmp_path: Path, received: Callable[[], 
     given, events = context(asset)
     summary = operator.execute(given)
     assert received() == {
+        **{f"prod_eu.groups.{state}": "0|g" for state in GroupState},
         "prod_eu.groups.all": "2|g",
         "prod_eu.groups.Empty": "2|g",
         "prod_eu.snapshot.groups": "2|g",
