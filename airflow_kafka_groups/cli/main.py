@@ -61,7 +61,15 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     args, left = parser.parse_known_args(arguments)
     if left:
         _take_as_groups(left, args, parsers[args.command])
+    _refuse_empty(args, parsers[args.command])
     return args
+
+
+def _refuse_empty(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Exit with code 2 for an option without a value, such as a variable that a script did not set."""
+    for action in parser._actions:
+        if action.option_strings and action.default != "" and getattr(args, action.dest, None) == "":
+            parser.error(f"argument {action.option_strings[-1]}: must not be empty; is a variable not set?")
 
 
 def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
@@ -91,11 +99,16 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     except BrokenPipeError as error:  # such as "| head": nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if out.record is not None:
-            say(f"error: {error}; {_HAPPENED} {out.record}")
+            say(f"error: {error}{_where(out)}")
         return ExitCode.FAILED
     except (KafkaGroupsError, OSError) as error:
-        say(f"error: {error}" + (f"; {_HAPPENED} {out.record}" if out.record is not None else ""))
+        say(f"error: {error}{_where(out)}")
         return ExitCode.FAILED
     except KeyboardInterrupt:
-        say("interrupted")
+        say(f"interrupted{_where(out)}")
         return ExitCode.INTERRUPTED
+
+
+def _where(out: Output) -> str:
+    """Return where what happened is on record, as the end of a message; nothing if nothing did."""
+    return "" if out.record is None else f"; {_HAPPENED} {out.record}"

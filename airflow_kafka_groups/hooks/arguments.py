@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -84,6 +85,10 @@ def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | 
     return number
 
 
+LONGEST_SECONDS = 36_600 * 86_400.0
+"""The longest duration that is accepted, a hundred years: dates end not much later."""
+
+
 def read_duration(
     field: str, value: Any, *, minimum: float = 0, maximum: float | None = None, unit: str = "seconds"
 ) -> float:
@@ -92,10 +97,12 @@ def read_duration(
     Raises ``ConfigurationError`` for anything else, and outside the bounds.
     """
     given = value.total_seconds() / durations.SECONDS[unit] if isinstance(value, timedelta) else value
+    longest = LONGEST_SECONDS / durations.SECONDS[unit]
+    maximum = longest if maximum is None else maximum
     try:
         return read_number(field, durations.read_duration(given, unit), minimum=minimum, maximum=maximum)
     except (ValueError, OverflowError):
-        upper = "" if maximum is None else f", at most {maximum:g}"
+        upper = "" if maximum == longest else f", at most {maximum:g}"
         remedy = f"must be a duration such as {durations.EXAMPLES}, or a number of {unit}, at least {minimum:g}{upper}"
         raise ConfigurationError(field, value, remedy) from None
 
@@ -183,6 +190,10 @@ def read_place(field: str, value: Any) -> str:
     With one, it would be in rendered templates, XComs and logs: an argument is checked before Airflow stores it.
     """
     text = read_text(field, value)
+    try:
+        urlsplit(text)
+    except ValueError as exc:
+        raise ConfigurationError(field, value, f"is neither a path nor a URL: {exc}") from exc
     scheme, separator, rest = text.partition("://")
     if separator and _has_password(scheme.lower().rpartition("::")[2], rest):
         raise ConfigurationError(

@@ -36,8 +36,6 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the backup and verify it by reading it back. A group that is not backed up makes the exit code 3."""
     if (args.plan_id is None) != (args.digest is None):
         raise ConfigurationError("--plan-id, --digest", None, "give both or none")
-    if args.plan_id == "":  # a variable of a script that is not set
-        raise ConfigurationError("--plan-id", "", "must be a plan's id")
     if bool(args.plan_id) + bool(args.groups) + bool(args.include or args.exclude) > 1:
         raise ConfigurationError("backup", None, "give one of: --plan-id, group ids, or patterns")
     cluster = Cluster(args)

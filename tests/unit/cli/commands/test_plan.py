@@ -283,10 +283,12 @@ def test_groups_are_backed_up_by_name_and_by_pattern(admin: FakeAdmin, stored: C
         ("--digest", "x"),
         ("a", "--include", "b"),
         ("a", "--plan-id", "x", "--digest", "y"),
-        ("--plan-id", "", "--digest", ""),  # a script's variables that are not set
     ],
 )
 def test_a_backup_is_of_one_thing(admin: FakeAdmin, stored: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
     code, found, _ = stored("backup", *words)
     assert (code, found) == (2, None)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(SystemExit):  # a script's variables that are not set
+        stored("backup", "--plan-id", "", "--digest", "")
     assert list(tmp_path.iterdir()) == []

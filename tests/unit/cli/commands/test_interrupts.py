@@ -1,0 +1,86 @@
+"""Ctrl-C while the command writes to stderr, or after the deletion."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from io import BufferedWriter, FileIO, TextIOWrapper
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import Output
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.operators.scene import CLUSTER
+
+
+def arguments(backed_up: dict[str, Any], tmp_path: Path) -> list[str]:
+    words = ["apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", "--output", "json"]
+    return [*words, "--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER]
+
+
+def test_an_interrupt_while_a_message_is_written_completes_the_record(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``apply --yes 2>&1 | less`` whose pipe is full, or a terminal paused by Ctrl-S: the write waits, then Ctrl-C."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    try:
+        while True:
+            os.write(write, b"x" * 4096)
+    except BlockingIOError:
+        pass
+    os.set_blocking(write, True)
+    stderr = TextIOWrapper(BufferedWriter(FileIO(write, "w")), line_buffering=True)  # as Python opens stderr
+
+    def user() -> None:
+        time.sleep(0.5)
+        os.kill(os.getpid(), signal.SIGINT)  # Ctrl-C
+        time.sleep(0.5)
+        while os.read(read, 65536):  # Ctrl-Q: the reader goes on
+            pass
+
+    delete = admin.delete_consumer_groups
+
+    async def warned(*args: Any, **options: Any) -> Any:
+        done = await delete(*args, **options)
+        monkeypatch.setattr(sys, "stderr", stderr)
+        threading.Thread(target=user, daemon=True).start()
+        say("warning: something about this run")  # any message of the run
+        return done
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", warned)
+    main(arguments(backed_up, tmp_path))
+    layout = Layout(tmp_path, CLUSTER)
+    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    assert sorted(admin.deleted) == ["a", "b"]
+    assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
+
+
+def test_an_interrupt_while_the_result_is_written_names_the_record(
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """After a deletion, ``apply --yes | less`` waits for its reader. Ctrl-C then: what happened must be findable."""
+
+    def interrupted(self: Output, *args: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(Output, "_write_json", interrupted)
+    code = main(arguments(backed_up, tmp_path))
+    said = capsys.readouterr().err
+    assert sorted(admin.deleted) == ["a", "b"]
+    assert code == 130
+    assert "what happened is in" in said, said

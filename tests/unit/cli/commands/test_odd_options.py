@@ -1,0 +1,79 @@
+"""A careless user: each bad value is exit code 2 with the field, the value and a remedy, and no traceback."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.storage import open_path
+from tests.fakes.admin import FakeAdmin
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators.scene import CLUSTER
+
+
+@pytest.mark.parametrize("url", ["http://[", "file://[::1", "s3://[bucket/x"])
+@pytest.mark.parametrize("option", ["--storage-path", "--policy-file"])
+def test_a_url_that_cannot_be_parsed_is_bad_usage(
+    admin: FakeAdmin, planned: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, url: str
+) -> None:
+    words = ["plan", "--conn-id", "kafka_groups_default", "--cluster", CLUSTER, f"{option}={url}"]
+    if option != "--storage-path":
+        words += ["--storage-path", str(tmp_path)]
+    assert main(words) == 2
+    assert url in capsys.readouterr().err
+
+
+def test_an_operator_refuses_such_a_url_clearly() -> None:
+    with pytest.raises(ConfigurationError):
+        open_path("storage_path", "s3://[bucket/x")
+
+
+@pytest.mark.parametrize("name", [b"\xff.properties", "ü".encode("latin-1")])
+def test_a_config_whose_name_is_no_utf_8(name: bytes, capsys: pytest.CaptureFixture[str]) -> None:
+    """An argument with other bytes than UTF-8 arrives with surrogates; this one works on disks."""
+    path = name.decode("utf-8", "surrogateescape")
+    assert main(["list", "--config", path]) == 2
+
+
+@pytest.mark.parametrize("value", ["99999999999d", "1e300"])
+@pytest.mark.parametrize(
+    ("command", "option"),
+    [
+        ("keep-alive", "--margin"),
+        ("keep-alive", "--interval"),
+        ("prune-topics", "--min-idle"),
+        ("prune-topics", "--max-gap"),
+    ],
+)
+def test_a_huge_duration_is_bad_usage(
+    planned: dict[str, Any], stored: Cli, command: str, option: str, value: str
+) -> None:
+    groups = ["a"] if command == "keep-alive" else []
+    code, _, said = stored(command, *groups, f"{option}={value}")
+    assert code == 2
+    assert option.removeprefix("--").replace("-", "_") in said.replace("-", "_")
+
+
+@pytest.mark.parametrize("option", ["--storage-path", "--snapshot-id"])
+def test_a_variable_of_a_script_that_is_not_set_is_refused(
+    admin: FakeAdmin,
+    planned: dict[str, Any],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    option: str,
+) -> None:
+    """As ``backup --plan-id ""``: ``--storage-path "$DIR"`` must not read and write the site's own storage."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"storage_path": str(tmp_path)}))
+    before = sorted(path.name for path in (tmp_path / CLUSTER / "plans").iterdir())
+    words = ["plan", "--conn-id", "kafka_groups_default", "--cluster", CLUSTER, "--max-share", "1", option, ""]
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert f"argument {option}: must not be empty" in capsys.readouterr().err
+    assert sorted(path.name for path in (tmp_path / CLUSTER / "plans").iterdir()) == before
