@@ -15,7 +15,7 @@ from airflow_kafka_groups.cli.messages import Progress, say
 from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_duration
+from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
 from airflow_kafka_groups.maintenance.deletion.request import (
     DeletionLimits,
     DeletionObserver,
@@ -44,6 +44,7 @@ def add_deletion_arguments(parser: ArgumentTarget) -> None:
 
 def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
     """Raise unless the arguments and the connection allow to delete, or it is a dry run."""
+    optional(read_text)("--stop-variable", args.stop_variable)  # one without a name would stop nothing
     if args.yes:
         cluster.settings.require_writable()
         if args.digest is None:

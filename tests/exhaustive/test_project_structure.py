@@ -179,6 +179,13 @@ def test_no_module_is_long() -> None:
     assert too_long == {}, "move a concept of its own to a file of its own"
 
 
+def test_nothing_but_the_package_is_shipped() -> None:
+    kinds = (".py", ".js", ".json", ".typed", ".airflowignore")
+    files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    odd = [str(path) for path in files if (path.suffix or path.name) not in kinds]
+    assert odd == [], "a leftover of a merge, or a kind of file to add here"
+
+
 def test_quick_tests_start_no_program() -> None:
     starts = re.compile(r"\bsubprocess\.\w+\(|\bcreate_subprocess_\w+\(|\bos\.(fork|spawn\w+|posix_spawn)\(")
     quick = [file for folder in ("unit", "exhaustive") for file in (ROOT / "tests" / folder).rglob("*.py")]

@@ -77,3 +77,16 @@ def test_a_variable_of_a_script_that_is_not_set_is_refused(
     assert ended.value.code == 2
     assert f"argument {option}: must not be empty" in capsys.readouterr().err
     assert sorted(path.name for path in (tmp_path / CLUSTER / "plans").iterdir()) == before
+
+
+@pytest.mark.parametrize("name", ["", "  ", "None"])
+def test_a_stop_variable_without_a_name_does_not_switch_the_stop_switch_off(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "true")
+    words = ("apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", f"--stop-variable={name}")
+    try:
+        code, _, _ = stored(*words)
+    except SystemExit as ended:
+        code = ended.code  # type: ignore[assignment]
+    assert (code, admin.deleted) == (2, [])
