@@ -9,6 +9,7 @@ import argparse
 import getpass
 import json
 import os
+import re
 import shlex
 import socket
 from collections.abc import Awaitable, Callable
@@ -37,6 +38,7 @@ _CONTEXT = "_AIRFLOW_PROCESS_CONTEXT"
 _WAYS = ("conn_id", "config", "bootstrap_servers")
 _SECRETS = ("password", "secret", "key.pem", "oauthbearer.config")
 _OTHERS_MAY_READ = 0o077
+_PROPERTY = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def add_connection_arguments(parser: ArgumentTarget) -> None:
@@ -139,9 +141,10 @@ class Cluster:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
 
-        if self._args.storage_path is None:
+        given: str | None = self._args.storage_path
+        if given is None:
             _check_defaults()
-        found: str | None = self._args.storage_path or default_storage()
+        found = default_storage() if given is None else given
         if found is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
         return found
@@ -218,7 +221,7 @@ def read_properties(path: Path) -> dict[str, str]:
     Raises ``ConfigurationError`` naming the line, never a value, and for a file that cannot be read.
     """
     try:
-        content = path.read_text(encoding="utf-8")
+        content = path.read_text(encoding="utf-8-sig")
         readable = path.stat().st_mode & _OTHERS_MAY_READ
     except (OSError, UnicodeDecodeError) as exc:
         why = getattr(exc, "strerror", None) or "it is no UTF-8 text"
@@ -228,7 +231,7 @@ def read_properties(path: Path) -> dict[str, str]:
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, separator, value = (part.strip() for part in line.partition("="))
-        if not separator or not name:
+        if not separator or not _PROPERTY.fullmatch(name):  # part of a secret, where another character separates them
             raise ConfigurationError("--config", str(path), f"line {number} is not of the form name=value")
         if name in found:
             raise ConfigurationError("--config", str(path), f"line {number} sets {name} a second time")

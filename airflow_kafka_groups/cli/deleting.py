@@ -6,7 +6,7 @@ import argparse
 import json
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -110,8 +110,7 @@ class _Observer(DeletionObserver):
         if self.interrupted:
             raise KeyboardInterrupt
         self.interrupted = True
-        with suppress(RuntimeError):  # a signal may come while a message is written, which cannot be entered again
-            say("interrupted: remaining groups are kept; finishing the record")
+        say("interrupted: remaining groups are kept; finishing the record")
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Draw how far a stage is."""

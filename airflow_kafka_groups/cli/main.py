@@ -91,6 +91,7 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
+        _check_group_ids(args)
         with redirect_stdout(sys.stderr):
             return COMMANDS[name].load().run(args, out)
     except ConfigurationError as error:
@@ -107,6 +108,16 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say(f"interrupted{_where(out)}")
         return ExitCode.INTERRUPTED
+
+
+def _check_group_ids(args: argparse.Namespace) -> None:
+    """Raise for an id that is no UTF-8, such as one of a terminal in Latin-1: no broker takes it."""
+    for group_id in getattr(args, "groups", None) or [getattr(args, "group", None) or ""]:
+        try:
+            group_id.encode()
+        except UnicodeEncodeError:
+            remedy = "is not UTF-8, as the ids of groups are: check the encoding of your terminal or script"
+            raise ConfigurationError("GROUP", group_id, remedy) from None
 
 
 def _where(out: Output) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from airflow_kafka_groups.maintenance.shown import printable
 
@@ -15,18 +15,24 @@ Progress = Callable[[str, int, int], None]
 def say(text: str) -> None:
     """Write a message for people. It may quote brokers and files: no terminal is to obey it.
 
-    Where nobody reads on, as behind ``2>&1 | head``, it is dropped: a deletion is completed and recorded all the same.
+    Where nobody reads on, as behind ``2>&1 | head``, or a signal comes amid another message, it is dropped: a deletion
+    is completed and recorded all the same.
     """
+    if (stream := sys.stderr) is None:  # print() would take stdout
+        return
     try:
-        print("\n".join(map(printable, text.split("\n"))), file=sys.stderr, flush=True)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())  # for what else is written there, too
+        print("\n".join(map(printable, text.split("\n"))), file=stream, flush=True)
+    except BrokenPipeError:
+        with suppress(OSError, ValueError):  # what is left to be written would make Python's exit code 120
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: a signal came amid another message
+        return
 
 
 @contextmanager
 def progress_bars() -> Iterator[Progress]:
     """Provide a callback with (stage, done, total) that draws a bar for each stage; without a terminal, none."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield lambda stage, done, total: None
         return
     from rich.console import Console

@@ -22,5 +22,5 @@ def flag_of(name: str) -> str:
 
 
 def absolute_place(text: str) -> str:
-    """Return the absolute path of a file that was named on the command line. A URL stays as it is."""
-    return text if "://" in text else os.path.abspath(text)
+    """Return the absolute path of a file that was named on the command line. A URL stays as it is, and so does ""."""
+    return text if not text or "://" in text else os.path.abspath(text)

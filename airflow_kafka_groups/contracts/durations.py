@@ -9,6 +9,9 @@ EXAMPLES = "7d, 36h or 30 min"
 SECONDS = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3_600.0, "minutes": 60.0, "seconds": 1.0}
 """The units and their lengths, the longest first."""
 
+LONGEST_SECONDS = 100 * 365.25 * 86_400
+"""A hundred years: the calendar of Python ends soon after the longest times that it can count."""
+
 _SPELLINGS = ("w|weeks?", "d|days?", "h|hours?", "m|min|minutes?", "s|sec|seconds?")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
 PATTERN = "^(?=.)" + "".join(f"(?:({_NUMBER}) ?(?:{spelling})(?: |$|(?=[0-9])))?" for spelling in _SPELLINGS) + "$"
@@ -20,13 +23,15 @@ _DURATION = re.compile(PATTERN)
 def parse_duration(text: str) -> float:
     """Return a duration in seconds. Raises ``ValueError`` for any other text, also for a number without a unit.
 
+    More than a hundred years are no duration either.
+
     :param text: such as ``7d``, ``36h``, ``30 min`` or ``1d 12h``.
     """
     found = _DURATION.match(" ".join(text.split()))
     if found is None:
         raise ValueError(f"{text!r} is no duration: write it as {EXAMPLES}")
     numbers = zip(found.groups(), SECONDS.values(), strict=True)
-    return sum(float(number) * seconds for number, seconds in numbers if number is not None)
+    return _bounded(text, sum(float(number) * seconds for number, seconds in numbers if number is not None))
 
 
 def read_duration(value: object, unit: str = "seconds") -> float:
@@ -40,9 +45,17 @@ def read_duration(value: object, unit: str = "seconds") -> float:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is no duration: write it as {EXAMPLES}, or a number of {unit}")
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         return parse_duration(str(value)) / SECONDS[unit]
+    _bounded(value, number * SECONDS[unit])
+    return number
+
+
+def _bounded(value: object, seconds: float) -> float:
+    if seconds > LONGEST_SECONDS:
+        raise ValueError(f"{value!r} is too long: at most 100 years")
+    return seconds
 
 
 def show_duration(seconds: float) -> str:

@@ -85,10 +85,6 @@ def read_number(field: str, value: Any, *, minimum: float = 0, maximum: float | 
     return number
 
 
-LONGEST_SECONDS = 36_600 * 86_400.0
-"""The longest duration that is accepted, a hundred years: dates end not much later."""
-
-
 def read_duration(
     field: str, value: Any, *, minimum: float = 0, maximum: float | None = None, unit: str = "seconds"
 ) -> float:
@@ -97,12 +93,10 @@ def read_duration(
     Raises ``ConfigurationError`` for anything else, and outside the bounds.
     """
     given = value.total_seconds() / durations.SECONDS[unit] if isinstance(value, timedelta) else value
-    longest = LONGEST_SECONDS / durations.SECONDS[unit]
-    maximum = longest if maximum is None else maximum
     try:
         return read_number(field, durations.read_duration(given, unit), minimum=minimum, maximum=maximum)
     except (ValueError, OverflowError):
-        upper = "" if maximum == longest else f", at most {maximum:g}"
+        upper = ", at most 100 years" if maximum is None else f", at most {maximum:g}"
         remedy = f"must be a duration such as {durations.EXAMPLES}, or a number of {unit}, at least {minimum:g}{upper}"
         raise ConfigurationError(field, value, remedy) from None
 

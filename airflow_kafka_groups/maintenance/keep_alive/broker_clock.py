@@ -19,6 +19,8 @@ from airflow_kafka_groups.maintenance.checks import check_seconds
 
 _SHARE = 3
 """A group is due in the last third of its retention."""
+_FOR_EVER_MINUTES = 1000 * 525_960
+"""A thousand years. Brokers may be told to keep offsets for 4,000, and the calendar does not go back so far."""
 _RUNS = 2
 """The least number of scheduled runs in the margin: one may fail."""
 
@@ -66,7 +68,7 @@ class BrokerClock:
 
         Raises ``ConfigurationError`` for a margin that is not below the retention, or an interval of which two are not.
         """
-        retention = timedelta(minutes=retention_minutes)
+        retention = timedelta(minutes=min(retention_minutes, _FOR_EVER_MINUTES))
         least = timedelta()
         if interval_seconds is not None:
             least = _RUNS * timedelta(seconds=check_seconds("interval_seconds", interval_seconds))

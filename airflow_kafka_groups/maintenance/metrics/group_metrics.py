@@ -78,7 +78,7 @@ def metrics_of_snapshot(
 
     Raises ``SnapshotError`` if there is no judged snapshot or its verdicts cannot be read, and ``StorageError``.
     """
-    known = snapshot_id or _newest_judged(layout)
+    known = _newest_judged(layout) if snapshot_id is None else snapshot_id
     return known, group_metrics(load_verdicts(layout, known), selected, max_groups)
 
 

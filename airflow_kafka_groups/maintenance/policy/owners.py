@@ -85,12 +85,27 @@ NO_OWNERS = OwnerRules()
 
 
 def _globs(run: Sequence[tuple[str, str]]) -> _Finder:
-    every = re.compile("|".join(f"({translate(glob)})" for glob, _ in run))
-    owners = [owner for _, owner in run]
+    """Return what finds the owner of the first glob that matches.
+
+    Globs are looked up by what they begin with: thousands of owners in one expression would each be tried for each id.
+    """
+    by_beginning: dict[str, list[int]] = {}
+    for number, (glob, _) in enumerate(run):
+        by_beginning.setdefault(re.split(r"[*?\[]", glob, maxsplit=1)[0], []).append(number)
+    some = {
+        begin: re.compile("|".join(f"({translate(run[number][0])})" for number in numbers))
+        for begin, numbers in by_beginning.items()
+    }
+    lengths = sorted({len(begin) for begin in some})
 
     def find(group_id: str) -> str | None:
-        found = every.match(group_id)
-        return None if found is None or found.lastindex is None else owners[found.lastindex - 1]
+        first: int | None = None
+        for length in lengths:
+            begin = group_id[:length]
+            if begin in some and (found := some[begin].match(group_id)) is not None and found.lastindex is not None:
+                number = by_beginning[begin][found.lastindex - 1]
+                first = number if first is None else min(first, number)
+        return None if first is None else run[first][1]
 
     return find
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_groups.contracts.durations import SECONDS, parse_duration
+from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
@@ -96,6 +96,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         _strings(value.get("quiet_hours", ())),
         _strings(value.get("holidays", ())),
     )
+    limits = _limits(problems, value.get("limits", {}))
     problems.raise_if_any()
     warnings = lint(rules, owners, problems, protected)
     run_tests(value.get("tests", ()), rules, owners, problems)
@@ -105,7 +106,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         path=str(path),
         digest=_digest(every),
         rules=rules,
-        limits=_limits(value.get("limits", {})),
+        limits=limits,
         protected=protected,
         owners=owners,
         warnings=tuple(warnings),
@@ -134,10 +135,20 @@ def _digest(every: Mapping[str, bytes]) -> str:
     return hashlib.sha256("".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)).encode()).hexdigest()
 
 
-def _limits(given: Mapping[str, Any]) -> dict[str, Any]:
+def _limits(problems: Problems, given: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        _LIMITS.get(name, name): parse_duration(value) if name in _LIMITS else value for name, value in given.items()
+        _LIMITS.get(name, name): _duration(problems, ("limits", name), value) if name in _LIMITS else value
+        for name, value in given.items()
     }
+
+
+def _duration(problems: Problems, path: Path, text: str) -> float:
+    """Read a duration, which has the form that the schema demands. One that is too long is a problem."""
+    try:
+        return parse_duration(text)
+    except ValueError as exc:
+        problems.add(path, str(exc))
+        return LONGEST_SECONDS
 
 
 def _strings(value: object) -> tuple[str, ...]:
@@ -194,9 +205,9 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
             name=name,
             action=RuleAction(values["action"]),
             match=Match(**{"excepted" if key == "except" else key: some for key, some in conditions.items()}),
-            min_idle_seconds=parse_duration(values["idle"]),
+            min_idle_seconds=_duration(problems, (*path, "idle"), values["idle"]),
             min_observations=values["observations"],
-            notice_seconds=parse_duration(values["notice"]),
+            notice_seconds=_duration(problems, (*path, "notice"), values["notice"]),
             max_groups=values.get("max_groups"),
             max_share=values.get("max_share"),
             approval=values.get("approval") == "always",

@@ -24,3 +24,10 @@ def test_a_reader_that_leaves_early_is_no_traceback() -> None:
     os.close(reader)
     _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (1, "")
+
+
+def test_without_a_stderr_messages_do_not_go_to_stdout() -> None:
+    """``airflow-kafka-groups list … 2>&-``: stdout has the data and nothing else."""
+    words = '"$0" -m airflow_kafka_groups list --bootstrap-servers 127.0.0.1:9 -o json 2>&-'
+    done = subprocess.run(["/bin/sh", "-c", words, sys.executable], stdout=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")

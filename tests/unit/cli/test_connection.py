@@ -178,3 +178,24 @@ def test_who_runs_a_command_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("getpass.getuser", nobody)
     assert actor("apply")["user"].isdecimal()
+
+
+PIECE = "c2VjcmV0LXNlY3JldA"
+
+
+@pytest.mark.parametrize("line", [f"sasl.password: {PIECE}==", f"sasl.password {PIECE}=="])
+def test_no_part_of_a_secret_is_taken_for_a_name(tmp_path: Path, line: str) -> None:
+    """Java's files may have a colon or a space between name and value; base64 ends with equals signs."""
+    file = tmp_path / "client.properties"
+    file.write_text(f"bootstrap.servers=b1:9092\n{line}\n{line}\n")
+    file.chmod(0o600)
+    with pytest.raises(ConfigurationError) as caught:
+        read_properties(file)
+    assert PIECE not in str(caught.value)
+    assert "line 2 is not of the form name=value" in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(b"\xef\xbb\xbfbootstrap.servers=b1:9092\n")
+    assert read_properties(file) == {"bootstrap.servers": "b1:9092"}
