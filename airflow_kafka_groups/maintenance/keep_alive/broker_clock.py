@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.checks import check_seconds
 _SHARE = 3
 """A group is due in the last third of its retention."""
 _FOR_EVER_MINUTES = 1000 * 525_960
-"""A thousand years. Brokers may be told to keep offsets for 4,000, and the calendar does not go back so far."""
+"""A thousand years. The longest retention that Kafka accepts is 4,083, and the calendar does not go back so far."""
 _RUNS = 2
 """The least number of scheduled runs in the margin: one may fail."""
 

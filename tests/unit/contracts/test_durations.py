@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.contracts.durations import (
+    LONGEST_SECONDS,
     PATTERN,
     PATTERN_OR_NUMBER,
     SECONDS,
@@ -73,10 +74,16 @@ def test_a_duration_is_shown_in_its_largest_units(seconds: float, text: str) -> 
     assert show_duration(seconds) == text
 
 
-@given(st.integers(0, 100 * 366 * 86_400))
+@given(st.integers(0, int(LONGEST_SECONDS)))
 def test_what_is_shown_is_read_again(seconds: int) -> None:
     assert parse_duration(show_duration(seconds)) == seconds
 
 
 def test_units_are_ordered_by_their_length() -> None:
     assert list(SECONDS.values()) == sorted(SECONDS.values(), reverse=True)
+
+
+def test_more_than_a_hundred_years_are_no_duration() -> None:
+    for too_long in (f"{100 * 366}d", 1e300, LONGEST_SECONDS + 1):
+        with pytest.raises(ValueError, match="at most 100 years"):
+            read_duration(too_long)
