@@ -176,7 +176,7 @@ def test_a_failure_that_would_repeat_is_not_retried_either(final: bool) -> None:
     one = sensor()
     with pytest.raises(KafkaGroupsError, match="1 of 1 ready") as raised:
         one.execute_complete({}, event("failed") | {"final": final})
-    if one.retry_policy is not None:  # Airflow before 3.3 has none
+    if getattr(one, "retry_policy", None) is not None:  # Airflow before 3.3 has none
         assert (one.retry_policy.evaluate(raised.value, 1, 3).action.value == "fail") is final
 
 
