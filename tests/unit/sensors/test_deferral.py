@@ -176,8 +176,8 @@ def test_a_failure_that_would_repeat_is_not_retried_either(final: bool) -> None:
     one = sensor()
     with pytest.raises(KafkaGroupsError, match="1 of 1 ready") as raised:
         one.execute_complete({}, event("failed") | {"final": final})
-    if getattr(one, "retry_policy", None) is not None:  # Airflow before 3.3 has none
-        assert (one.retry_policy.evaluate(raised.value, 1, 3).action.value == "fail") is final
+    if (policy := getattr(one, "retry_policy", None)) is not None:  # Airflow before 3.3 has none
+        assert (policy.evaluate(raised.value, 1, 3).action.value == "fail") is final
 
 
 def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(admin: FakeAdmin) -> None:
