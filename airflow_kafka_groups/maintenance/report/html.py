@@ -25,7 +25,12 @@ from airflow_kafka_groups.maintenance.report.groups import (
     restore_section,
 )
 from airflow_kafka_groups.maintenance.report.keep_alive import keep_alive_section
-from airflow_kafka_groups.maintenance.report.merging import KEPT_BEFORE_RECHECK, merge_outcomes, verified_gone
+from airflow_kafka_groups.maintenance.report.merging import (
+    KEPT_BEFORE_RECHECK,
+    merge_outcomes,
+    still_present,
+    verified_gone,
+)
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import (
     group_name,
@@ -65,12 +70,10 @@ def render_report(
     used = real or list(records)
     outcomes = merge_outcomes(used)
     verified = len(verified_gone(used))
-    found = [record["verification"] for record in used if record["verification"]]
-    present = {group_id: state for item in found for group_id, state in item["present"].items()}
     restore = restore_command(plan, outcomes, known.storage)
     body = [
         _header(plan, used, now, trend=bool(known.trend)),
-        _banners(plan, used, dry_run=not real, present=present, notes=known.notes),
+        _banners(plan, used, dry_run=not real, present=still_present(used), notes=known.notes),
         _headline(plan, outcomes, verified),
         families_section(plan),
         owners_section(plan),

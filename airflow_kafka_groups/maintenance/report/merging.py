@@ -64,3 +64,16 @@ def verified_gone(records: Iterable[Mapping[str, Any]]) -> set[str]:
             gone |= {item["group_id"] for item in record["outcomes"] if item["outcome"] == Outcome.DELETED}
             gone -= {*found["present"], *found["unclear"]}
     return gone
+
+
+def still_present(records: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the groups that should be gone and are there, with what is known of them, by the last look at each."""
+    present: dict[str, str] = {}
+    for record in records:
+        outcomes = {item["group_id"]: item["outcome"] for item in record["outcomes"]}
+        present = {group_id: state for group_id, state in present.items() if outcomes.get(group_id) != Outcome.GONE}
+        if found := record["verification"]:
+            looked_at = {id_ for id_, outcome in outcomes.items() if outcome == Outcome.DELETED} - {*found["unclear"]}
+            present = {group_id: state for group_id, state in present.items() if group_id not in looked_at}
+            present |= found["present"]
+    return present

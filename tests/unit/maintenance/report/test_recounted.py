@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, save_prune_plan
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
 from airflow_kafka_groups.maintenance.report.groups import done_section
+from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.pruned import prunings
 from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
 from airflow_kafka_groups.maintenance.report.write import make_report
@@ -23,6 +24,7 @@ from airflow_kafka_groups.operators.report import _summary
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of
+from tests.records import records
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates
 from tests.unit.maintenance.prune_topics import scene as pruning
 from tests.unit.maintenance.report.test_html import Balanced
@@ -187,3 +189,16 @@ async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path
         save_prune_plan(layout, replace(plan, plan_id=new_id(later), created_at=later, groups=()))
     now = NOW + timedelta(days=21)
     assert [each.plan_id for each in prunings(layout, CLUSTER_ID, now)] == [pruned]
+
+
+async def test_what_a_later_run_found_gone_does_not_still_exist(tmp_path: Path) -> None:
+    admin, layout = cluster("a"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    await delete(admin, layout, plan)
+    (first,) = records(tmp_path)
+    first["verification"] = {"gone": 0, "present": {"a": "state Empty, 0 member(s)"}, "unclear": {}}
+    second = {**first, "run_id": "x", "verification": None}
+    second["outcomes"] = [{"group_id": "a", "outcome": "gone", "code": "gone", "reason": "it does not exist any more"}]
+    assert "still exist" in render_report(plan, [first], now=LATER)
+    assert "still exist" not in render_report(plan, [first, second], now=LATER)
+    assert "still exist" in render_report(plan, [first, {**second, "outcomes": []}], now=LATER), "nobody looked again"
