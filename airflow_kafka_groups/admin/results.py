@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, ValuesView
 from contextlib import contextmanager
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, GroupsFailedError, IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, GroupState, TopicPartition
 
 V = TypeVar("V")
@@ -152,6 +152,11 @@ class GroupListings(Mapping[GroupId, GroupListing]):
 def _place(item: tuple[BrokerId | TopicPartition, KafkaGroupsError]) -> tuple[str, int]:
     where, _ = item
     return where if isinstance(where, TopicPartition) else ("", where)
+
+
+def is_not_found(error: KafkaGroupsError | None) -> bool:
+    """Return whether a broker answered that the group does not exist."""
+    return isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"
 
 
 @contextmanager

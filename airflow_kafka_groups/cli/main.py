@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 def _refuse_empty(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     """Exit with code 2 for an option without a value, such as a variable that a script did not set."""
     for action in parser._actions:
-        if action.option_strings and action.default != "" and getattr(args, action.dest, None) == "":
+        if action.option_strings and getattr(args, action.dest, None) == "":
             parser.error(f"argument {action.option_strings[-1]}: must not be empty; is a variable not set?")
 
 

@@ -10,7 +10,9 @@ SECONDS = {"weeks": 604_800.0, "days": 86_400.0, "hours": 3_600.0, "minutes": 60
 """The units and their lengths, the longest first."""
 
 LONGEST_SECONDS = 100 * 365.25 * 86_400
-"""A hundred years: the calendar of Python ends soon after the longest times that it can count."""
+"""The longest duration. With much longer ones, times would leave Python's calendar."""
+LONGEST = "at most 100 years"
+"""What messages say of it."""
 
 _SPELLINGS = ("w|weeks?", "d|days?", "h|hours?", "m|min|minutes?", "s|sec|seconds?")
 _NUMBER = r"[0-9]+(?:\.[0-9]+)?"
@@ -54,7 +56,7 @@ def read_duration(value: object, unit: str = "seconds") -> float:
 
 def _bounded(value: object, seconds: float) -> float:
     if seconds > LONGEST_SECONDS:
-        raise ValueError(f"{value!r} is too long: at most 100 years")
+        raise ValueError(f"{value!r} is too long: {LONGEST}")
     return seconds
 
 

@@ -96,7 +96,7 @@ def read_duration(
     try:
         return read_number(field, durations.read_duration(given, unit), minimum=minimum, maximum=maximum)
     except (ValueError, OverflowError):
-        upper = ", at most 100 years" if maximum is None else f", at most {maximum:g}"
+        upper = f", {durations.LONGEST}" if maximum is None else f", at most {maximum:g}"
         remedy = f"must be a duration such as {durations.EXAMPLES}, or a number of {unit}, at least {minimum:g}{upper}"
         raise ConfigurationError(field, value, remedy) from None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from airflow_kafka_groups.contracts.digest import is_digest
-from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS
+from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 
@@ -20,7 +20,7 @@ def check_seconds(name: str, value: object) -> float:
     """Return a number of seconds above 0."""
     seconds = check_number(name, value)
     if not 0 < seconds <= LONGEST_SECONDS:
-        raise ConfigurationError(name, value, "must be a number of seconds above 0, at most 100 years")
+        raise ConfigurationError(name, value, f"must be a number of seconds above 0, {LONGEST}")
     return seconds
 
 

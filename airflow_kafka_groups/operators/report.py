@@ -56,14 +56,13 @@ class CleanupReportOperator(StoredOperator):
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, verified_gone
+    from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count, verified_gone
 
-    real = [record for record in records if not record["dry_run"]]
-    used = real or records
+    used, dry_run = runs_that_count(records)
     outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
     return {
         "plan_id": plan.plan_id,
-        "dry_run": (not real) if records else None,
+        "dry_run": dry_run,
         "counts": dict(plan.counts),
         "outcomes": dict(outcomes),
         "verified_gone": len(verified_gone(used)),

@@ -178,6 +178,11 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
     return None
 
 
+def known_offset(listed: object) -> int | None:
+    """Return the offset that was listed, ``None`` if it is not known."""
+    return listed.offset if isinstance(listed, ListedOffset) and listed.offset >= 0 else None
+
+
 async def past_the_end(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
     """Return the groups that have committed past the end of a partition of their targets, or whose end is unknown.
 
@@ -190,12 +195,12 @@ async def past_the_end(admin: AdminClient, groups: Mapping[str, GroupOffsets], t
     waiting = {}
     for group_id, offsets in groups.items():
         for where in targets[group_id]:
-            end, committed = ends.get(where), offsets.get(where)
+            end, committed = known_offset(ends.get(where)), offsets.get(where)
             at = f"{where.topic}[{where.partition}]"
-            if not isinstance(end, ListedOffset) or end.offset < 0:
+            if end is None:
                 waiting[group_id] = f"{at}: the end offset cannot be read"
-            elif committed is not None and committed.offset > end.offset:
-                waiting[group_id] = f"{at}: committed {committed.offset}, past the end {end.offset}"
+            elif committed is not None and committed.offset > end:
+                waiting[group_id] = f"{at}: committed {committed.offset}, past the end {end}"
     return waiting
 
 

@@ -12,8 +12,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, ListedOffset, OffsetSpec
-from airflow_kafka_groups.triggers.conditions import PollResult, behind, lagging, missing, past_the_end, poll_result
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetSpec
+from airflow_kafka_groups.triggers.conditions import (
+    PollResult,
+    behind,
+    known_offset,
+    lagging,
+    missing,
+    past_the_end,
+    poll_result,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -88,13 +96,13 @@ class EndReached:
         ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
         waiting = {}
         for group_id, partitions in committed.items():
-            unclear = [where for where in partitions if _offset(ends.get(where)) is None]
+            unclear = [where for where in partitions if known_offset(ends.get(where)) is None]
             if not partitions:
                 waiting[group_id] = "has no committed offsets"
             elif unclear:
                 waiting[group_id] = f"{unclear[0].topic}[{unclear[0].partition}]: the end offset cannot be read"
             else:
-                self.targets[group_id] = {where: _offset(ends[where]) or 0 for where in partitions}
+                self.targets[group_id] = {where: known_offset(ends[where]) or 0 for where in partitions}
         return waiting
 
 
@@ -180,7 +188,3 @@ def _not_empty(group: GroupDescription) -> str | None:
     if group.state is not GroupState.EMPTY or group.members:
         return f"state {group.state.value}, {len(group.members)} member(s)"
     return None
-
-
-def _offset(listed: object) -> int | None:
-    return listed.offset if isinstance(listed, ListedOffset) and listed.offset >= 0 else None

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from airflow_kafka_groups.admin.client.admin_client import AdminClient
+from airflow_kafka_groups.admin.results import is_not_found
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
 
@@ -63,13 +64,12 @@ async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_gr
     read = {group_id: result.value for group_id, result in offsets.items()}
     topics = {topic.topic for of_group in read.values() if of_group is not None for topic in of_group.topics}
     told = await admin.authorized_operations(sorted(topics))
-    gone = "GROUP_ID_NOT_FOUND"
     return Access(
         lists_all=_allows(told.cluster_operations, "describe"),
         sees_all_topics=await admin.sees_all_topics(),
         lease=_allows(await admin.group_operations(lease_group_id), "read"),
         groups={id_: _access(group, read.get(id_), told.topic_operations) for id_, group in there.items()},
-        failed={id_: error for id_, error in described.failed.items() if getattr(error, "name", None) != gone},
+        failed={id_: error for id_, error in described.failed.items() if not is_not_found(error)},
     )
 
 

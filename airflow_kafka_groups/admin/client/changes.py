@@ -25,11 +25,10 @@ from airflow_kafka_groups.admin.handlers.tombstone_size import (
     TombstoneSizes,
     slices_of,
 )
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.exceptions import (
-    BrokerError,
     IncompleteListingError,
     KafkaGroupsError,
     OutcomeUnknownError,
@@ -264,6 +263,6 @@ def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[Non
 def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:
     """Report a group that was emptied first, and then not deleted, as one that has lost its offsets."""
     error = result.error
-    if error is None or (isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"):
+    if error is None or is_not_found(error):
         return result
     return GroupResult(result.group_id, error=PartlyDeletedError(result.group_id, error))

@@ -10,6 +10,8 @@ from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import KafkaGroupsError, QuietTimeError
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -33,7 +35,7 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterato
     now = utc_now()
     if (stopped := why_stopped(layout)) is not None:
         yield Row("stop", "keeps", stopped, "whoever stopped deletions")
-    yield from _rows_of_policy(layout, plan, group_id)
+    yield from _rows_of_policy(plan, group_id, now)
     try:
         in_use = in_use_since(layout, plan)
     except KafkaGroupsError as error:
@@ -49,12 +51,10 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterato
         yield Row(check, "keeps", decision.reason, change)
 
 
-def _rows_of_policy(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
+def _rows_of_policy(plan: DeletionPlan, group_id: str, now: datetime) -> Iterator[Row]:
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
-    from airflow_kafka_groups.maintenance.storage import utc_now
 
-    now = utc_now()
     try:
         newer = policy_reader(plan.policy)()
         ruled_out = kept_by_newer_policy(plan, newer, now)

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from airflow_kafka_groups.admin.results import is_not_found
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
@@ -24,7 +25,6 @@ from airflow_kafka_groups.maintenance.deletion.recheck import (
     Action,
     Decision,
     Reason,
-    is_not_found,
 )
 
 PARTLY_DELETED = "partly_deleted"
@@ -56,6 +56,14 @@ class Outcome(StrEnum):
     GONE = "gone"
     FAILED = "failed"
     UNKNOWN = "unknown"
+
+
+CONFIRMED: dict[str, Any] = {
+    "outcome": Outcome.DELETED,
+    "code": "confirmed",
+    "reason": "deleted: it is gone, though its answer was lost",
+}
+"""What becomes of a possibly deleted group that is found gone."""
 
 
 _DELETED, _SAFE_CODE = Outcome.DELETED, SAFE.code.value

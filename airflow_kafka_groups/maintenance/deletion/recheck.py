@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts, PlannedGroup
@@ -182,11 +181,6 @@ def by_backup(name: str, expected: str, backup: BackupEntry | None) -> Decision 
     if backup.fingerprint != expected:
         return keep(Reason.BACKUP_DIFFERS, "the backup holds other offsets than it has")
     return None
-
-
-def is_not_found(error: KafkaGroupsError) -> bool:
-    """Return whether a broker answered that the group does not exist."""
-    return isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"
 
 
 def _by_kind(expected: Expected, listing: GroupListing, group: GroupDescription) -> Decision | None:

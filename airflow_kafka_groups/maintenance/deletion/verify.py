@@ -9,14 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.maintenance.deletion.outcomes import (
+    CONFIRMED,
     PARTLY_DELETED,
     DeletionReport,
     GroupOutcome,
     Outcome,
 )
-from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.patterns import check_group_ids
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
 from airflow_kafka_groups.models import GroupDescription, GroupState
@@ -99,8 +99,7 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
     if item.outcome is not Outcome.UNKNOWN:
         return item
     if item.group_id in gone:
-        reason = "deleted: it is gone, though its answer was lost"
-        return replace(item, outcome=Outcome.DELETED, code="confirmed", reason=reason)
+        return replace(item, **CONFIRMED)
     if item.group_id in verification.present:
         state = verification.present[item.group_id]
         if item.code == PARTLY_DELETED:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_groups.contracts.digest import is_digest
-from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS
+from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
@@ -104,7 +104,7 @@ class PlanPolicy:
                 raise ConfigurationError(name, getattr(self, name), "must be true or false")
         gap = check_number("max_gap_seconds", self.max_gap_seconds)
         if not 0 <= gap <= LONGEST_SECONDS:
-            remedy = "must be 0 (no limit) or a number of seconds, at most 100 years"
+            remedy = f"must be 0 (no limit) or a number of seconds, {LONGEST}"
             raise ConfigurationError("max_gap_seconds", gap, remedy)
         object.__setattr__(self, "max_gap_seconds", gap)
         check_integer("max_groups", self.max_groups, 1, "must be an integer of at least 1")

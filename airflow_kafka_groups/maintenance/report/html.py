@@ -28,6 +28,7 @@ from airflow_kafka_groups.maintenance.report.keep_alive import keep_alive_sectio
 from airflow_kafka_groups.maintenance.report.merging import (
     KEPT_BEFORE_RECHECK,
     merge_outcomes,
+    runs_that_count,
     still_present,
     verified_gone,
 )
@@ -66,21 +67,20 @@ def render_report(
     :param facts: what else is known. Default: nothing.
     """
     known = facts or ReportFacts()
-    real = [record for record in records if not record["dry_run"]]
-    used = real or list(records)
+    used, dry_run = runs_that_count(records)
     outcomes = merge_outcomes(used)
     verified = len(verified_gone(used))
     restore = restore_command(plan, outcomes, known.storage)
     body = [
         _header(plan, used, now, trend=bool(known.trend)),
-        _banners(plan, used, dry_run=not real, present=still_present(used), notes=known.notes),
+        _banners(plan, used, dry_run=dry_run is True, present=still_present(used), notes=known.notes),
         _headline(plan, outcomes, verified),
         families_section(plan),
         owners_section(plan),
         _charts(plan, known, now),
         keep_alive_section(plan, known.kept_alive, now),
         pruned_section(known.pruned, plan.cluster, known.storage),
-        not_done_section(plan, outcomes, dry_run=not real),
+        not_done_section(plan, outcomes, dry_run=dry_run is True),
         done_section(plan, outcomes, last or {}),
         restore_section(plan, restore),
         kept_section(plan),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+from airflow_kafka_groups.maintenance.deletion.outcomes import CONFIRMED, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 
 KEPT_BEFORE_RECHECK = {
@@ -26,6 +26,15 @@ _NOT_LOOKED_AT = {
 """Reasons that say nothing of whether the group still exists."""
 
 
+def runs_that_count(records: Sequence[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], bool | None]:
+    """Return the runs that a plan is reported by, and whether these are dry ones; ``None`` if it was not run.
+
+    Dry runs count only if there is no other run.
+    """
+    real = [record for record in records if not record["dry_run"]]
+    return real or records, not real if records else None
+
+
 def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, str]]:
     """Return the latest outcome of each group.
 
@@ -35,25 +44,21 @@ def merge_outcomes(records: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, 
     merged: dict[str, dict[str, str]] = {}
     for record in records:
         for item in record["outcomes"]:
-            before = merged.get(item["group_id"])
-            if before is None or not _stays(before["outcome"], item):
-                was_unknown = before is not None and before["outcome"] == Outcome.UNKNOWN
-                merged[item["group_id"]] = _confirmed(item) if was_unknown else dict(item)
+            group_id = item["group_id"]
+            merged[group_id] = _later(merged.get(group_id), item)
     return merged
 
 
-def _stays(before: str, item: Mapping[str, str]) -> bool:
-    if before == Outcome.UNKNOWN:
-        return item["outcome"] == Outcome.KEPT and item.get("code") in _NOT_LOOKED_AT
-    return before == Outcome.DELETED and item["outcome"] in (Outcome.GONE, Outcome.KEPT)
-
-
-def _confirmed(item: Mapping[str, str]) -> dict[str, str]:
-    """Return the outcome of a possibly deleted group that was looked at again."""
-    if item["outcome"] != Outcome.GONE:
-        return dict(item)
-    reason = "deleted: it is gone, though its answer was lost"
-    return {**item, "outcome": Outcome.DELETED.value, "code": "confirmed", "reason": reason}
+def _later(before: dict[str, str] | None, item: Mapping[str, str]) -> dict[str, str]:
+    """Return what became of a group, after what a later run says of it."""
+    if before is not None and before["outcome"] == Outcome.DELETED and item["outcome"] in (Outcome.GONE, Outcome.KEPT):
+        return before
+    if before is not None and before["outcome"] == Outcome.UNKNOWN:
+        if item["outcome"] == Outcome.KEPT and item.get("code") in _NOT_LOOKED_AT:
+            return before
+        if item["outcome"] == Outcome.GONE:
+            return {**item, **CONFIRMED}
+    return dict(item)
 
 
 def verified_gone(records: Iterable[Mapping[str, Any]]) -> set[str]:

@@ -11,7 +11,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report, write_report
-from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
+from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
 from airflow_kafka_groups.maintenance.report.trend.points import point_of
 from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
@@ -22,9 +22,8 @@ from airflow_kafka_groups.maintenance.storage import Layout, utc_now, write_file
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records."""
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
-    real = [record for record in records.values() if not record["dry_run"]]
-    dry_run = not real if records else None
-    point = point_of(plan, merge_outcomes(real or records.values()), dry_run=dry_run)
+    used, dry_run = runs_that_count(list(records.values()))
+    point = point_of(plan, merge_outcomes(used), dry_run=dry_run)
     facts = gather_facts(layout, plan, point)
     files = _files(layout, plan, list(records))
     last = last_members(layout, plan.group_ids, plan.kafka_cluster_id)

@@ -15,7 +15,7 @@ from itertools import count
 from operator import itemgetter
 from typing import Protocol
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults, is_not_found
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
@@ -27,7 +27,6 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
 )
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
-from airflow_kafka_groups.maintenance.deletion.recheck import is_not_found
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,

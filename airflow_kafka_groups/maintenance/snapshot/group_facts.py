@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult
+from airflow_kafka_groups.admin.results import GroupListings, GroupResult, is_not_found
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin
@@ -98,5 +98,5 @@ def _needs_describing(facts: GroupFacts) -> bool:
 
 def _is_absent(result: GroupResult[GroupDescription]) -> bool:
     if result.error is not None:
-        return getattr(result.error, "name", "") == "GROUP_ID_NOT_FOUND"
+        return is_not_found(result.error)
     return result.value is not None and result.value.state is GroupState.DEAD

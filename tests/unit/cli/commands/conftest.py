@@ -10,6 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.journal.history import RunRecord
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.unit.operators.scene import CLUSTER
 
 Cli = Callable[..., tuple[int, Any, str]]
@@ -32,3 +36,17 @@ def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
 def stored(cli: Cli, tmp_path: Path) -> Cli:
     """Return that function with the storage of the other tests of clean-ups."""
     return lambda *arguments: cli(*arguments, "--storage-path", str(tmp_path), "--cluster", CLUSTER)
+
+
+@pytest.fixture
+def to_apply(backed_up: dict[str, Any], tmp_path: Path) -> list[str]:
+    """Return the words that apply a plan with its backup, for ``main``."""
+    words = ["apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", "--output", "json"]
+    return [*words, "--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER]
+
+
+def only_run(tmp_path: Path, backed_up: dict[str, Any]) -> RunRecord:
+    """Return the only run that the journal has of the plan's cluster."""
+    layout = Layout(tmp_path, CLUSTER)
+    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    return run

@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.unit.operators.scene import CLUSTER
+from tests.unit.cli.commands.conftest import only_run
 
 
 def nobody_reads() -> TextIOWrapper:
@@ -25,13 +22,12 @@ def nobody_reads() -> TextIOWrapper:
     return TextIOWrapper(FileIO(write, "w"), write_through=True)
 
 
-def arguments(backed_up: dict[str, Any], tmp_path: Path) -> list[str]:
-    words = ["apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", "--output", "json"]
-    return [*words, "--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER]
-
-
 def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    to_apply: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     delete = admin.delete_consumer_groups
 
@@ -42,16 +38,19 @@ def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
         return done
 
     monkeypatch.setattr(admin, "delete_consumer_groups", interrupted)
-    main(arguments(backed_up, tmp_path))
-    layout = Layout(tmp_path, CLUSTER)
+    main(to_apply)
     assert sorted(admin.deleted) == ["a", "b"]
-    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    run = only_run(tmp_path, backed_up)
     assert run.ended, "docs/command-line.md: Ctrl-C: the groups that are left are kept, and the record is completed"
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
 
 def test_a_warning_that_nobody_reads_does_not_end_a_deletion(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    to_apply: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """``apply --yes 2>&1 | head``: the run is complete in the journal, and the exit code is that of the run."""
     from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -61,7 +60,6 @@ def test_a_warning_that_nobody_reads_does_not_end_a_deletion(
         raise KafkaGroupsError("the connection broke")
 
     monkeypatch.setattr(admin, "delete_consumer_groups", fails)
-    main(arguments(backed_up, tmp_path))
-    layout = Layout(tmp_path, CLUSTER)
-    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    main(to_apply)
+    run = only_run(tmp_path, backed_up)
     assert run.ended

@@ -16,20 +16,16 @@ import pytest
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.unit.operators.scene import CLUSTER
-
-
-def arguments(backed_up: dict[str, Any], tmp_path: Path) -> list[str]:
-    words = ["apply", backed_up["plan_id"], "--digest", backed_up["digest"], "--yes", "--output", "json"]
-    return [*words, "--conn-id", "kafka_groups_default", "--storage-path", str(tmp_path), "--cluster", CLUSTER]
+from tests.unit.cli.commands.conftest import only_run
 
 
 def test_an_interrupt_while_a_message_is_written_completes_the_record(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    to_apply: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """``apply --yes 2>&1 | less`` whose pipe is full, or a terminal paused by Ctrl-S: the write waits, then Ctrl-C."""
     read, write = os.pipe()
@@ -59,17 +55,15 @@ def test_an_interrupt_while_a_message_is_written_completes_the_record(
         return done
 
     monkeypatch.setattr(admin, "delete_consumer_groups", warned)
-    main(arguments(backed_up, tmp_path))
-    layout = Layout(tmp_path, CLUSTER)
-    (run,) = read_history(layout, load_plan(layout, backed_up["plan_id"]).kafka_cluster_id).runs
+    main(to_apply)
+    run = only_run(tmp_path, backed_up)
     assert sorted(admin.deleted) == ["a", "b"]
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
 
 def test_an_interrupt_while_the_result_is_written_names_the_record(
     admin: FakeAdmin,
-    backed_up: dict[str, Any],
-    tmp_path: Path,
+    to_apply: list[str],
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -79,7 +73,7 @@ def test_an_interrupt_while_the_result_is_written_names_the_record(
         signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(Output, "_write_json", interrupted)
-    code = main(arguments(backed_up, tmp_path))
+    code = main(to_apply)
     said = capsys.readouterr().err
     assert sorted(admin.deleted) == ["a", "b"]
     assert code == 130
