@@ -227,7 +227,7 @@ def read_properties(path: Path) -> dict[str, str]:
         why = getattr(exc, "strerror", None) or "it is no UTF-8 text"
         raise ConfigurationError("--config", str(path), f"cannot be read: {why}") from None
     found: dict[str, str] = {}
-    for number, line in enumerate(content.splitlines(), start=1):
+    for number, line in enumerate(content.split("\n"), start=1):  # other ends of lines may be part of a password
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, separator, value = (part.strip() for part in line.partition("="))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import signal
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from airflow_kafka_groups.maintenance.deletion.request import (
 )
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
 
 _MAX_WAIT_SECONDS = 86_400.0
@@ -54,7 +55,7 @@ def require_allowed(args: argparse.Namespace, cluster: Cluster) -> None:
 def deletion_request(
     args: argparse.Namespace,
     cluster: Cluster,
-    observer: DeletionObserver,
+    observer: Stoppable,
     limits: DeletionLimits,
     *,
     command: str,
@@ -66,7 +67,8 @@ def deletion_request(
     :param leased: whether it takes the cluster's lease; a dry run does not. Default true.
     """
     wait_seconds = read_duration("--lease-wait", args.lease_wait_seconds, maximum=_MAX_WAIT_SECONDS)
-    lease = partial(cluster.lease, command=command, wait_seconds=wait_seconds) if leased and args.yes else no_lease
+    taken = partial(cluster.lease, command=command, wait_seconds=wait_seconds)
+    lease = (lambda: observer.taking(taken())) if leased and args.yes else no_lease
     return DeletionRequest(
         request_id=args.plan_id,
         dry_run=not args.yes,
@@ -94,7 +96,7 @@ def exit_code(report: DeletionReport) -> ExitCode:
     return ExitCode.INCOMPLETE if report.ids(Outcome.KEPT) else ExitCode.DONE
 
 
-class _Observer(DeletionObserver):
+class Stoppable(DeletionObserver):
     """Shows a deletion on stderr, and stops it after an interrupt or by an Airflow Variable.
 
     :param variable: the Airflow Variable; ``None`` looks at none.
@@ -103,14 +105,31 @@ class _Observer(DeletionObserver):
     def __init__(self, variable: str | None, progress: Progress) -> None:
         self._variable = variable
         self._progress = progress
+        self._is_waiting = False
         self.interrupted = False
+
+    @asynccontextmanager
+    async def taking(self, lease: AbstractAsyncContextManager[LeaseGuard]) -> AsyncIterator[LeaseGuard]:
+        """Hold a lease. While another run's lease is waited for, one interrupt ends the process: nothing was begun."""
+        self._is_waiting = not self.interrupted
+        try:
+            async with lease as guard:
+                self._is_waiting = False
+                yield guard
+        finally:
+            self._is_waiting = False
 
     def interrupt(self, *signal_and_frame: Any) -> None:
         """Begin no further chunk. A second interrupt ends the process: the journal has what was intended."""
-        if self.interrupted:
+        if self.interrupted or self._is_waiting:
             raise KeyboardInterrupt
-        self.interrupted = True
-        say("interrupted: remaining groups are kept; finishing the record")
+        self.hang_up()
+
+    def hang_up(self, *signal_and_frame: Any) -> None:
+        """Begin no further chunk. A terminal that closes may say so twice."""
+        if not self.interrupted:
+            self.interrupted = True
+            say("interrupted: remaining groups are kept; finishing the record")
 
     def progress(self, stage: str, done: int, total: int) -> None:
         """Draw how far a stage is."""
@@ -136,18 +155,20 @@ class _Observer(DeletionObserver):
 
 
 @contextmanager
-def stoppable(variable: str | None, progress: Progress) -> Iterator[DeletionObserver]:
-    """Provide an observer that SIGINT and SIGTERM stop.
+def stoppable(variable: str | None, progress: Progress) -> Iterator[Stoppable]:
+    """Provide an observer that SIGINT, SIGTERM and a terminal that closes (SIGHUP) stop.
 
     :param variable: the Airflow Variable that stops it, too; ``None`` looks at none.
     """
     if variable is not None:
         use_airflow_database()
-    observer = _Observer(variable, progress)
-    signals: Sequence[signal.Signals] = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, observer.interrupt) for number in signals]
+    observer = Stoppable(variable, progress)
+    handlers = {signal.SIGINT: observer.interrupt, signal.SIGTERM: observer.interrupt, signal.SIGHUP: observer.hang_up}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as nohup asks for
+        del handlers[signal.SIGHUP]
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield observer
     finally:
-        for number, handler in zip(signals, before, strict=True):
+        for number, handler in before.items():
             signal.signal(number, handler)

@@ -69,8 +69,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param clusters: what ``ListClustersOperator`` returned (templated).
-    :param mapped_group: the id of the mapped task group, whose tasks ``plan``, ``notify`` and ``report`` are those of
-        ``cleanup_stale_groups``. Default ``clean_up``.
+    :param mapped_group: the id of the task group, whose tasks ``list_offsets``, ``plan``, ``notify``, ``delete`` and
+        ``report`` are those of ``cleanup_stale_groups``. Default ``clean_up``.
 
     Returns ``{"report_path", "clusters", "done", "skipped", "failed", "groups", "stale", "planned", "outcomes",
     "failed_clusters"}``. It does not fail for a cluster that failed: the run does, because its task has.
@@ -91,7 +91,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         """Read what the tasks of each cluster returned, and write the page."""
         from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.report.fleet import fleet_totals, write_fleet_report
+        from airflow_kafka_groups.maintenance.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
         from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
@@ -102,6 +102,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         push_report_path(context, path)
         update_asset_events(self, context, {**totals, "report_path": path})
         self.log.info("Fleet: %s; report %s", totals, path)
+        for warning in fleet_warnings(runs):
+            self.log.warning("%s", warning)
         for run in runs:
             if run.failed_at is not None:
                 self.log.warning("Cluster %s failed at %s", run.cluster, run.failed_at)
@@ -121,7 +123,10 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         failed = failed or (None if states else f"{self.mapped_group}, which did not begin")
         skipped = next((name for name, state in states.items() if state == "skipped"), None)
         state = ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE
-        plan, notified, report = result("plan"), result("notify"), result("report")
+        found, plan, notified, report = result("list_offsets"), result("plan"), result("notify"), result("report")
+        if not report and (done := result("delete")):  # what was deleted counts, also where the report failed
+            counts = {outcome: count for outcome, count in done["counts"].items() if count}
+            report = {"dry_run": done["dry_run"], "outcomes": counts, "warnings": done["warnings"]}
         return ClusterRun(
             cluster=cluster["cluster"],
             conn_id=cluster["kafka_groups_conn_id"],
@@ -135,6 +140,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
             marked=notified.get("marked", 0),
             notified=notified.get("notified", {}),
             report=report.get("report_path"),
+            kafka_cluster_id=found.get("kafka_cluster_id"),
             warnings=tuple(report.get("warnings") or plan.get("warnings", ())),
         )
 

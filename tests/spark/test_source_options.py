@@ -14,7 +14,7 @@ from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 
 BROKERS = {"kafka.bootstrap.servers": "b1:9092"}
-SECRET = "s3cr3t-w0rd"
+SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a file
 
 
 @pytest.mark.parametrize(

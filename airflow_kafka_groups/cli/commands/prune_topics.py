@@ -59,9 +59,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         if args.yes:
             raise ConfigurationError("--plan-id", None, "--yes requires it: the plan that you looked at is applied")
         return _plan(args, cluster, out)
-    for name in ("include", "exclude", "snapshot_id", "policy_file", *_NUMBERS):
-        if getattr(args, name) is not None:  # whoever gives one expects less to be pruned than the plan has
-            remedy = "limits a new plan, and --plan-id applies a plan as it is: leave one of them out"
+    for name in ("include", "exclude", "snapshot_id", "policy_file", "kept", *_NUMBERS):
+        if getattr(args, name) not in (None, False):  # whoever gives one expects less to be pruned than the plan has
+            remedy = "is for a new plan, and --plan-id applies a plan as it is: leave one of them out"
             raise ConfigurationError(flag_of(name), None, remedy)
     return _apply(args, cluster, out)
 

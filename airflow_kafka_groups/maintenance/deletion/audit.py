@@ -42,7 +42,8 @@ def records_of_plan(
     :param since: when the plan was made.
     """
     earlier = {path: data for path, data in _audits(layout, f"{check_id('plan_id', plan_id)}-").items()}
-    runs = Journal(layout.base, kafka_cluster_id).of_plan(plan_id, since)
+    journal = Journal(layout.base, kafka_cluster_id)
+    runs = journal.of_plan(plan_id, journal.begun_since(since))
     return earlier | {run.path: record_of(run) for run in runs}
 
 

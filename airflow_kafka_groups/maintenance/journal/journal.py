@@ -86,19 +86,27 @@ class Journal:
         runs = [*map(self._read_numbered, checkpoint.open), *_map(self._read_run, since, begun, [*begun[1:], None])]
         return History(runs, settled=checkpoint)
 
-    def of_plan(self, plan_id: str, since: datetime) -> list[RunRecord]:
-        """Read the runs of a plan, oldest first; of all others their first entries, as far back as the plan's day.
-
-        :param since: when the plan was made. Runs that began more than a day before are not looked at.
+    def begun_since(self, since: datetime) -> dict[int, Entry]:
+        """Read the first entries of runs, by their numbers, oldest first: those since the day before, or earlier.
 
         Raises as ``read`` does, for the entries that it reads.
         """
-        first = highest = max(runs_listed(self.folder), default=0)
-        while first > 1 and parse_time(self._require_begun(first).data["at"]) > since - _A_DAY:
-            first -= 1
-        begun = self._begun_entries(max(first, 1), highest)
-        found = [number for number, entry in enumerate(begun) if entry.data.get("plan_id") == plan_id]
-        return [self._read_run(first + at, begun[at], begun[at + 1] if at + 1 < len(begun) else None) for at in found]
+        highest = max(runs_listed(self.folder), default=0)
+        begun, first = self._begun_entries(highest + 1, highest), highest + 1
+        while first > 1 and (first > highest or parse_time(begun[0].data["at"]) > since - _A_DAY):
+            some = range(max(first - _READERS, 1), first)
+            begun, first = [*_map(self._require_begun, some), *begun], some[0]
+        return dict(enumerate(begun, start=first))
+
+    def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
+        """Read the runs of a plan, oldest first.
+
+        :param begun: the first entries since the plan was made, as ``begun_since`` returns them.
+
+        Raises as ``read`` does, for the entries that it reads.
+        """
+        found = [number for number, entry in begun.items() if entry.data.get("plan_id") == plan_id]
+        return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.

@@ -42,6 +42,7 @@ class ClusterRun:
     :param marked: how many groups were marked.
     :param notified: how many groups of each owner were notified of.
     :param report: the path of its own report.
+    :param kafka_cluster_id: the id that its brokers report; ``None`` if it is not known.
     :param warnings: of the plan and the run.
     """
 
@@ -57,6 +58,7 @@ class ClusterRun:
     marked: int = 0
     notified: Mapping[str, int] = field(default_factory=dict)
     report: str | None = None
+    kafka_cluster_id: str | None = None
     warnings: Sequence[str] = ()
 
 
@@ -78,6 +80,20 @@ def fleet_totals(runs: Sequence[ClusterRun]) -> dict[str, Any]:
     }
 
 
+def fleet_warnings(runs: Sequence[ClusterRun]) -> list[str]:
+    """Return what is wrong with the fleet as a whole: two of its clusters that are the same one."""
+    names: dict[str, list[str]] = {}
+    for run in runs:
+        if run.kafka_cluster_id:
+            names.setdefault(run.kafka_cluster_id, []).append(run.cluster)
+    return [
+        f"{', '.join(same)} are the same Kafka cluster ({id_}): its groups count {len(same)} times here. Name it once "
+        "in the policy file's section clusters"
+        for id_, same in names.items()
+        if len(same) > 1
+    ]
+
+
 def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime) -> StoragePath:
     """Write the roll-up as JSON and as a page, and return the page's path.
 
@@ -87,6 +103,7 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     """
     folder = base / FOLDER / REPORTS
     data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
+    data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
     return write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
 
@@ -97,6 +114,7 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
     order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
     ordered = sorted(runs, key=lambda run: (order.index(run.state), run.cluster))
     banners = [("bad", f"{text(run.cluster)} failed at {text(run.failed_at)}") for run in ordered if run.failed_at]
+    banners += [("warn", text(warning)) for warning in fleet_warnings(runs)]
     banners += [
         ("warn", f"{text(run.cluster)}: {text(warning)}") for run in ordered for warning in dict.fromkeys(run.warnings)
     ]

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
-from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
+from airflow_kafka_groups.maintenance.deletion.audit import record_of
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_ids
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.report.groups import restore_line
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
@@ -57,11 +58,16 @@ def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruni
 
 def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
     ids = [id_ for id_ in reversed(list_ids(layout.root / PRUNE_PLANS)) if time_of(id_) >= since]
+    if not ids:
+        return
+    journal = Journal(layout.base, kafka_cluster_id)
+    begun = journal.begun_since(since)
+    applied = {entry.data.get("plan_id") for entry in begun.values() if entry.data.get("dry_run") is not True}
     for plan_id in ids:
-        plan = load_prune_plan(layout, plan_id)
-        if plan.kafka_cluster_id != kafka_cluster_id:
+        if plan_id not in applied:
             continue
-        records = records_of_plan(layout, kafka_cluster_id, plan_id, plan.created_at).values()
+        plan = load_prune_plan(layout, plan_id)
+        records = [record_of(run) for run in journal.of_plan(plan_id, begun)]
         outcomes = merge_outcomes(record for record in records if not record["dry_run"])
         if topics := _topics(plan, outcomes):
             yield Pruning(plan_id, plan.created_at, topics)

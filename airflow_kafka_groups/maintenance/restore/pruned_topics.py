@@ -21,7 +21,7 @@ def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
     """
     try:
         journal = Journal(layout.base, backup.kafka_cluster_id)
-        runs = journal.of_plan(backup.plan_id, time_of(backup.plan_id))
+        runs = journal.of_plan(backup.plan_id, journal.begun_since(time_of(backup.plan_id)))
     except MaintenanceError as error:
         _logger.warning("Which topics were pruned is not known, so all of the backup are restored: %s", error)
         return None

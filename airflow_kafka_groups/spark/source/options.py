@@ -11,6 +11,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -213,7 +214,7 @@ def _settings(text: str, option: str, where: str) -> dict[str, Any]:
             raise ConfigurationError(option, where, remedy) from None
         return {str(name): value for name, value in found.items()}
     settings: dict[str, Any] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(re.split(r"\r?\n", text), 1):  # other ends of lines may be part of a password
         if not line.strip() or line.lstrip().startswith("#"):
             continue
         name, equals, value = line.partition("=")

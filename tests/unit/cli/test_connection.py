@@ -199,3 +199,10 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_bytes(b"\xef\xbb\xbfbootstrap.servers=b1:9092\n")
     assert read_properties(file) == {"bootstrap.servers": "b1:9092"}
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_password_may_have_characters_at_which_python_ends_lines(tmp_path: Path, end: str) -> None:
+    file = tmp_path / "client.properties"
+    file.write_bytes(f"bootstrap.servers=b1:9092{end}sasl.password=a\x85b\u2028c\x0cd{end}".encode())
+    assert read_properties(file) == {"bootstrap.servers": "b1:9092", "sasl.password": "a\x85b\u2028c\x0cd"}

@@ -88,6 +88,30 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
 
+def test_what_was_deleted_counts_where_the_report_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    states = {**dict.fromkeys(STEPS, "success"), "report": "failed"}
+    deleted = {"dry_run": False, "counts": {"deleted": 2, "kept": 0, "gone": 1}, "warnings": ["slow"]}
+    ti = TaskInstance([states, {}], {("delete", 0): deleted})
+    found = roll_up(ti, tmp_path, monkeypatch)
+    assert (found["outcomes"], found["failed_clusters"]) == ({"deleted": 2, "gone": 1}, ["east", "west"])
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    east = data["clusters"][0]
+    assert (east["failed_at"], east["dry_run"], east["warnings"]) == ("report", False, ["slow"])
+
+
+@pytest.mark.parametrize(("second", "warned"), [("K1", True), ("K2", False), (None, False)])
+def test_a_cluster_that_is_in_the_fleet_twice_is_a_warning(
+    second: str | None, warned: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = {("list_offsets", 0): {"kafka_cluster_id": "K1"}, ("list_offsets", 1): {"kafka_cluster_id": second}}
+    done = dict.fromkeys(STEPS, "success")
+    found = roll_up(TaskInstance([done, done], results), tmp_path, monkeypatch)
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    said = [text for text in data["warnings"] if "east, west are the same Kafka cluster (K1)" in text]
+    assert bool(said) is warned
+    assert ("are the same Kafka cluster" in Path(found["report_path"]).read_text()) is warned
+
+
 def test_what_an_earlier_try_returned_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = {
         (task, index): value

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.deleting import _Observer
+from airflow_kafka_groups.cli.deleting import Stoppable
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
@@ -184,11 +187,47 @@ def test_an_interrupt_keeps_what_is_left_and_is_recorded(
 
 
 def test_a_second_interrupt_ends_the_process() -> None:
-    observer = _Observer(None, lambda stage, done, total: None)
+    observer = Stoppable(None, lambda stage, done, total: None)
     observer.interrupt()
     assert observer.why_stop() == "it was interrupted"
+    observer.hang_up()  # nor does a terminal that closes
     with pytest.raises(KeyboardInterrupt):
         observer.interrupt()
+
+
+def test_one_interrupt_ends_the_wait_for_the_lease(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, leases: FakeLease, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @asynccontextmanager
+    async def taken(**asked: Any) -> AsyncIterator[Any]:
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(60)
+        yield
+
+    monkeypatch.setattr(leases, "take", taken)
+    code, found, said = stored(*yes(backed_up))
+    assert (code, found, admin.deleted) == (130, None, [])
+    assert said.endswith("interrupted\n")
+
+
+@pytest.mark.parametrize("nohup", [False, True])
+def test_a_terminal_that_closes_stops_a_deletion_in_order(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, nohup: bool
+) -> None:
+    def client(self: KafkaGroupsHook) -> FakeAdmin:
+        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGHUP)
+        return admin
+
+    monkeypatch.setattr(KafkaGroupsHook, "get_conn", client)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN) if nohup else signal.getsignal(signal.SIGHUP)
+    before = signal.getsignal(signal.SIGHUP)
+    try:
+        code, found, _ = stored(*yes(backed_up))
+        assert signal.getsignal(signal.SIGHUP) is before
+    finally:
+        signal.signal(signal.SIGHUP, ignored)
+    assert (code, len(admin.deleted), found["kept_reasons"]) == ((0, 2, {}) if nohup else (3, 0, {"stopped": 2}))
 
 
 def test_a_lease_that_another_run_holds_ends_it(

@@ -43,13 +43,13 @@ def test_a_plan_is_shown_then_tried_and_then_applied(admin: FakeAdmin, stored: C
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("option", [("--include", "other"), ("--max-groups", "1"), ("--min-idle", "30d")])
-def test_a_limit_that_would_not_count_is_refused(admin: FakeAdmin, stored: Cli, option: tuple[str, str]) -> None:
+@pytest.mark.parametrize("option", [["--include", "other"], ["--max-groups", "1"], ["--min-idle", "30d"], ["--kept"]])
+def test_a_limit_that_would_not_count_is_refused(admin: FakeAdmin, stored: Cli, option: list[str]) -> None:
     _, made, _ = stored(*PLAN)
     of = ("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
     code, done, said = stored(*of, *option)
     assert (code, done, admin.asked("delete offsets")) == (2, None, [])
-    assert f"{option[0]}: limits a new plan" in said
+    assert f"{option[0]}: is for a new plan" in said
 
 
 def test_what_is_kept_is_shown_with_the_reason(stored: Cli) -> None:

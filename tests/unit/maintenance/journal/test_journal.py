@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Out
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.journal.files import read_entry
-from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History
+from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
@@ -268,12 +268,17 @@ def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
     run.end([deleted(group_id)], {}, at)
 
 
+def of_plan(folder: Path, plan_id: str, since: datetime) -> list[RunRecord]:
+    journal = journal_in(folder)
+    return journal.of_plan(plan_id, journal.begun_since(since))
+
+
 def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for day in range(6):
+    for day in range(20):
         _run(tmp_path, OTHER, NOW + timedelta(days=day), f"other-{day}")
-    since = NOW + timedelta(days=6)
+    since = NOW + timedelta(days=20)
     for number, plan_id in enumerate([PLAN, OTHER, None, PLAN]):
         _run(tmp_path, plan_id, since + timedelta(minutes=number), f"g{number}")
     everything = [run for run in journal_in(tmp_path).read().runs if run.begun["plan_id"] == PLAN]
@@ -284,12 +289,13 @@ def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
         return read_file(path, *part)
 
     monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", noted)
-    found = journal_in(tmp_path).of_plan(PLAN, since)
+    found = of_plan(tmp_path, PLAN, since)
     assert found == everything
     assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]
-    assert {name for name in read if name.endswith("ended.json")} == {"00000007/ended.json", "00000010/ended.json"}
-    assert "00000004.json" not in read, "long before the plan"
-    assert journal_in(tmp_path).of_plan("20261101T000000Z-00000003", since) == []
+    assert {name for name in read if name.endswith("ended.json")} == {"00000021/ended.json", "00000024/ended.json"}
+    assert "00000008.json" not in read, "long before the plan"
+    assert len(read) == len(set(read))
+    assert of_plan(tmp_path, "20261101T000000Z-00000003", since) == []
 
 
 def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path) -> None:
@@ -297,11 +303,11 @@ def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path
         _run(tmp_path, PLAN, NOW + timedelta(minutes=number), f"g{number}")
     _edit(journal_in(tmp_path).folder / "00000001" / "ended.json")  # type: ignore[arg-type]
     with pytest.raises(JournalError):
-        journal_in(tmp_path).of_plan(PLAN, NOW)
+        of_plan(tmp_path, PLAN, NOW)
     (journal_in(tmp_path).folder / "00000002.json").unlink()
     with pytest.raises(JournalError, match="gap"):
-        journal_in(tmp_path).of_plan(PLAN, NOW)
+        of_plan(tmp_path, PLAN, NOW)
 
 
 def test_an_empty_journal_has_no_run_of_a_plan(tmp_path: Path) -> None:
-    assert journal_in(tmp_path).of_plan(PLAN, NOW) == []
+    assert of_plan(tmp_path, PLAN, NOW) == []
