@@ -60,6 +60,14 @@ def staleness(quick: bool, repeat: int) -> Iterator[Results]:
         yield found
 
 
+def one_machine(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure judge_staleness as it runs on one machine, by ``python -m airflow_kafka_groups.spark``."""
+    groups, snapshots = (1_000, 4) if quick else (10_000, 48)
+    with tempfile.TemporaryDirectory() as folder:
+        runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, one_machine=True)
+    yield _measured(f"one_machine.{groups * 20 * snapshots}_rows", runs, "")
+
+
 def growth(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure judge_staleness on ten times as many snapshots, on one and two cores, and on 90 days of hourly ones."""
     groups, snapshots = (1_000, 8) if quick else (10_000, 480)
@@ -157,6 +165,7 @@ def stream(quick: bool, repeat: int) -> Iterator[Results]:
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
     "growth": growth,
+    "one_machine": one_machine,
     "source": source,
     "start": start,
     "staleness": staleness,

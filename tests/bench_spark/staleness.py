@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -78,29 +79,35 @@ class Run(NamedTuple):
     peak_mb: float
 
 
-def run_job(base: Path, min_idle: int, cores: int, memory: str, more: Sequence[str] = ()) -> Run:
-    """Submit the job as a user would."""
+def run_job(
+    base: Path, min_idle: int, cores: int, memory: str, more: Sequence[str] = (), *, one_machine: bool = False
+) -> Run:
+    """Run the job as a user would.
+
+    :param one_machine: by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
+    """
     job = ["judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
-    output, run = submit(APPLICATION, job, cores, memory)
+    output, run = submit(None if one_machine else APPLICATION, job, cores, memory)
     summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
     return run._replace(summary=json.loads(summary))
 
 
-def submit(application: Path, arguments: Sequence[str] = (), cores: int = 2, memory: str = "2g") -> tuple[str, Run]:
-    """Run spark-submit to its end, and return what the job printed and what it took, without a summary."""
-    program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    assert program, "spark-submit comes with pyspark"
-    command = [
-        program,
-        "--master",
-        f"local[{cores}]",
-        "--driver-memory",
-        memory,
-        "--conf",
-        "spark.ui.enabled=false",
-    ]
-    command += [str(application), *arguments]
+def submit(
+    application: Path | None, arguments: Sequence[str] = (), cores: int = 2, memory: str = "2g"
+) -> tuple[str, Run]:
+    """Run spark-submit to its end, and return what the job printed and what it took, without a summary.
+
+    :param application: what is submitted; ``None`` for ``python -m airflow_kafka_groups.spark``.
+    """
+    settings = ["--master", f"local[{cores}]", "--driver-memory", memory, "--conf", "spark.ui.enabled=false"]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    if application is None:
+        environment["PYSPARK_SUBMIT_ARGS"] = " ".join([*settings, "pyspark-shell"])
+        command = [sys.executable, "-m", "airflow_kafka_groups.spark", *arguments]
+    else:
+        program = shutil.which("spark-submit", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        assert program, "spark-submit comes with pyspark"
+        command = [program, *settings, str(application), *arguments]
     peak, started, used = 0.0, time.monotonic(), children_seconds()
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -159,21 +166,32 @@ def resident_megabytes(session: int) -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
-def measure(base: Path, *, groups: int, partitions: int, snapshots: int, cores: int = 2, memory: str = "2g") -> Runs:
+def measure(
+    base: Path,
+    *,
+    groups: int,
+    partitions: int,
+    snapshots: int,
+    cores: int = 2,
+    memory: str = "2g",
+    one_machine: bool = False,
+) -> Runs:
     """Make a history up and judge it: from its rows, then from its observations, then with one more snapshot.
 
     :param base: an empty folder.
     :param snapshots: how many to judge by first; one more is written.
+    :param one_machine: run the job by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
     """
     stale = write_history(base, groups, partitions, snapshots + 1)
     before, last = snapshot_id(snapshots - 1), snapshot_id(snapshots)
-    from_rows = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--snapshot-id", before])
-    from_observations = run_job(base, (snapshots - 1) * 3600, cores, memory, ["--snapshot-id", before])
-    added = run_job(base, snapshots * 3600, cores, memory, ["--snapshot-id", last])
-    for run, reduced in ((from_rows, snapshots), (from_observations, 0), (added, 1)):
-        assert run.summary["groups"] == groups
-        assert run.summary["snapshots_reduced"] == reduced, run.summary
-        assert run.summary["verdicts"]["stale"] == stale, (run.summary["verdicts"], stale)
+    run = partial(run_job, base, cores=cores, memory=memory, one_machine=one_machine)
+    from_rows = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
+    from_observations = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
+    added = run(snapshots * 3600, more=["--snapshot-id", last])
+    for done, reduced in ((from_rows, snapshots), (from_observations, 0), (added, 1)):
+        assert done.summary["groups"] == groups
+        assert done.summary["snapshots_reduced"] == reduced, done.summary
+        assert done.summary["verdicts"]["stale"] == stale, (done.summary["verdicts"], stale)
     megabytes = sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20
     return Runs(from_rows, from_observations, added, round(megabytes))
 

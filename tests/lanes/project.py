@@ -146,6 +146,8 @@ LANES = (
     _tests("unit", needs=("setup",)),
     _tests("campaign", needs=("classes",)),
     _tests("component", needs=("setup",)),
+    Lane(name="lint", commands=(("make", "lint"),), needs=("setup",), nice=5),
+    Lane(name="docs", commands=(("make", "docs"),), needs=("setup",), nice=5),
     Lane(name="oldest-setup", commands=(("make", "build/airflow-3.2/.installed"),), needs=("setup",), load=0.5),
     Lane(
         name="oldest",
@@ -155,5 +157,4 @@ LANES = (
     ),
     *(_python_setup(version) for version in _VERSIONS),
     *(_python_lane(version, *_OF_VERSIONS) for version in _VERSIONS),
-    Lane(name="lint", commands=(("make", "lint"), ("make", "docs")), needs=("setup",), nice=5),
 )

@@ -207,9 +207,10 @@ class AdminClient:
         """
         wanted, handler = self._offsets_handler(groups, require_stable)
         stream = self._calls.stream_coordinators(wanted, handler, progress)
-        async with aclosing(stream) as outcomes:
-            async for group_id, offsets, error in outcomes:
-                yield GroupResult(group_id, offsets, error)
+        async with aclosing(stream) as batches:
+            async for batch in batches:
+                for group_id, offsets, error in batch:
+                    yield GroupResult(group_id, offsets, error)
 
     def _offsets_handler(self, groups: GroupSpecs, require_stable: bool) -> tuple[list[str], ListGroupOffsetsHandler]:
         wanted, specs = one_or_many(groups)

@@ -103,8 +103,8 @@ class Calls:
 
     async def stream_coordinators(
         self, group_ids: list[str], handler: AdminHandler[str, V], progress: Progress | None
-    ) -> AsyncGenerator[Outcome[str, V], None]:
-        """Ask the coordinators of groups without changing any, and yield each group as its answer arrives.
+    ) -> AsyncGenerator[Iterable[Outcome[str, V]], None]:
+        """Ask the coordinators of groups without changing any, and yield the groups of each answer as it arrives.
 
         The engine gets a window of the groups at a time: what it keeps of each is more than the id. Each window has the
         deadline of a call, and the time that the caller takes with the groups does not count: a slow caller is no
@@ -119,8 +119,7 @@ class Calls:
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
                     handed_over = clock()
-                    for outcome in batch:
-                        yield outcome
+                    yield batch
                     if progress is not None:
                         progress(start + len(window) - driver.remaining, len(group_ids))
                     driver.extend(clock() - handed_over)

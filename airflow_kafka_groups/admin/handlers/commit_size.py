@@ -27,9 +27,12 @@ _TOO_LARGE = frozenset({int(ErrorCode.invalid_commit_offset_size), int(ErrorCode
 
 def commit_bytes(group_id: str, offsets: Commits) -> int:
     """Return about how many bytes a broker writes for a commit of these offsets, which are in columns."""
-    size, topics = _RECORD_BYTES + len(group_id.encode()), cast("GroupOffsets", offsets).topics
-    texts = [len(text.encode()) for topic in topics for text in topic.metadata or ()]
-    return sum([len(topic) * (size + len(topic.topic.encode())) for topic in topics]) + sum(texts)
+    found, size = 0, _RECORD_BYTES + len(group_id.encode())
+    for topic in cast("GroupOffsets", offsets).topics:
+        found += len(topic) * (size + len(topic.topic.encode()))
+        if topic.metadata is not None:
+            found += sum(len(text.encode()) for text in topic.metadata)
+    return found
 
 
 def commit_slices(group_id: str, offsets: Commits, budget: int = BUDGET_BYTES) -> list[Commits]:
