@@ -110,7 +110,7 @@ class Stoppable(DeletionObserver):
 
     @asynccontextmanager
     async def taking(self, lease: AbstractAsyncContextManager[LeaseGuard]) -> AsyncIterator[LeaseGuard]:
-        """Hold a lease. While another run's lease is waited for, one interrupt ends the process: nothing was begun."""
+        """Take a lease. While another run's lease is waited for, one interrupt ends the process: nothing was begun."""
         self._is_waiting = not self.interrupted
         try:
             async with lease as guard:
