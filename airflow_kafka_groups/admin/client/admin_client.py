@@ -206,8 +206,7 @@ class AdminClient:
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
         wanted, handler = self._offsets_handler(groups, require_stable)
-        stream = self._calls.stream_coordinators(wanted, handler, progress)
-        async with aclosing(stream) as batches:
+        async with aclosing(self._calls.stream_coordinators(wanted, handler, progress)) as batches:
             async for batch in batches:
                 for group_id, offsets, error in batch:
                     yield GroupResult(group_id, offsets, error)

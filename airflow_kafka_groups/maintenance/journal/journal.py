@@ -99,11 +99,9 @@ class Journal:
         return dict(enumerate(begun, start=first))
 
     def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
-        """Read the runs of a plan, oldest first.
+        """Read the runs of a plan, oldest first. Raises as ``read`` does, for the entries that it reads.
 
         :param begun: the first entries since the plan was made, as ``begun_since`` returns them.
-
-        Raises as ``read`` does, for the entries that it reads.
         """
         found = [number for number, entry in begun.items() if entry.data.get("plan_id") == plan_id]
         return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
