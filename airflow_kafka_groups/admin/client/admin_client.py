@@ -200,13 +200,13 @@ class AdminClient:
     ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         """List committed offsets, each group as its answer arrives, so that memory does not grow with their number.
 
-        :param progress: called with (groups done, groups in all). Default: never. The others are those of
-            ``list_consumer_group_offsets``.
+        :param progress: called with (groups done, groups in all). Default: never. Others: ``list_consumer_group_offsets``.
 
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
         wanted, handler = self._offsets_handler(groups, require_stable)
-        async with aclosing(self._calls.stream_coordinators(wanted, handler, progress)) as batches:
+        stream = self._calls.stream_coordinators(wanted, handler, progress)
+        async with aclosing(stream) as batches:
             async for batch in batches:
                 for group_id, offsets, error in batch:
                     yield GroupResult(group_id, offsets, error)
