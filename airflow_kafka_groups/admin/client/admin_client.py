@@ -200,7 +200,7 @@ class AdminClient:
     ) -> AsyncGenerator[GroupResult[GroupOffsets], None]:
         """List committed offsets, each group as its answer arrives, so that memory does not grow with their number.
 
-        :param progress: called with (groups done, groups in all). Default: never. Others: ``list_consumer_group_offsets``.
+        :param progress: called with (groups done, in all). Default: never. Others: ``list_consumer_group_offsets``.
 
         Leaving the iterator early (``contextlib.aclosing``) cancels what is under way.
         """
