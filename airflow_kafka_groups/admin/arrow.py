@@ -95,11 +95,11 @@ class OffsetRows:
         self._add(group, -1, _NOTHING)
 
     def columns(self) -> OffsetColumns:
-        """Return all rows in the order in which they were added."""
+        """Return all rows in the order in which they were added, and let go of the bytes they came as."""
         import pyarrow as pa
 
-        flat = array("i")
-        flat.frombytes(b"".join(self._rows))
+        flat = array("i", b"".join(self._rows))
+        self._rows.clear()
         if sys.byteorder == "little":  # the network's order is big-endian
             flat.byteswap()
         step = _INTEGERS_IN_A_ROW

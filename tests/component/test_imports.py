@@ -150,3 +150,23 @@ async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None
     job = [sys.executable, "-c", _JOB, str(tmp_path), summary.snapshot_id]
     done = await asyncio.to_thread(subprocess.run, job, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+@pytest.mark.parametrize(("named", "used"), [(None, "system"), ("mimalloc", "mimalloc")])
+def test_arrow_allocates_by_the_c_library_unless_the_environment_names_another_way(
+    named: str | None, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variable = "ARROW_DEFAULT_MEMORY_POOL"
+    if named is None:
+        monkeypatch.delenv(variable, raising=False)
+    else:
+        monkeypatch.setenv(variable, named)
+    program = """
+from airflow_kafka_groups.hooks.storage import open_layout
+open_layout("/data", "c", "kafka")
+import pyarrow
+open_layout("/data", "c", "kafka")
+print(pyarrow.default_memory_pool().backend_name)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == used

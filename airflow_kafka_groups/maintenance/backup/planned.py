@@ -237,15 +237,9 @@ def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupE
 def to_parquet(table: GroupTable, backup: Backup) -> bytes:
     """Return the rows of a backup as the Parquet file that is stored."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    ids = column(list(backup.entries), pa.string())
     prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())
-    with_prints = (
-        {**named, "fingerprint": prints.take(pc.index_in(named["group_id"], value_set=ids))}
-        for named in table.chunks(BATCH_ROWS)
-    )
     constants = {name: getattr(backup, name) for name in ("cluster", "kafka_cluster_id", "plan_id")}
     buffer = io.BytesIO()
-    write_parquet(buffer, BACKUP_COLUMNS, with_prints, constants)
+    write_parquet(buffer, BACKUP_COLUMNS, table.chunks(BATCH_ROWS, fingerprint=prints), constants)
     return buffer.getvalue()

@@ -19,15 +19,8 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FOR
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
-from airflow_kafka_groups.maintenance.plan.plan_rows import (
-    KeptGroup,
-    KeptGroups,
-    PlannedGroup,
-    PlannedGroups,
-    find_rows,
-    read_rows,
-    write_rows,
-)
+from airflow_kafka_groups.maintenance.plan.plan_body import find_rows, read_rows, write_rows
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, KeptGroups, PlannedGroup, PlannedGroups
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header

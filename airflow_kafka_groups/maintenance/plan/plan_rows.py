@@ -1,23 +1,21 @@
-"""The groups of a plan as columns, and the Parquet file that they are stored as.
+"""The groups of a plan as columns.
 
-A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, and their file
-is written and read in a fraction of a second; objects are made for those that somebody looks at.
+A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, which are made
+for those that somebody looks at.
 """
 
 from __future__ import annotations
 
-import io
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from airflow_kafka_groups.admin.arrow_values import column, literal, release_unused
+from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 
-_ROW_GROUP = 16_384
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
@@ -213,87 +211,6 @@ def forecasts(rows: Any) -> list[dict[str, Any] | None]:
         {name: value for name, value in zip(known, values, strict=True) if value is not None} or None
         for values in zip(*columns, strict=True)
     ]
-
-
-def write_rows(planned: PlannedGroups, kept: KeptGroups) -> bytes:
-    """Return the Parquet file of a plan's groups, all of them sorted by id."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    schema = arrow_schema(PLAN_COLUMNS)
-    parts = []
-    for groups, place in ((planned, range(len(planned))), (kept, [None] * len(kept))):
-        named = {name: groups.table[name] for name in groups.table.column_names}
-        named["place"] = column(place, pa.int32())
-        parts.append(pa.table([named.get(field.name, pa.nulls(len(groups), field.type)) for field in schema], schema))
-    table = pa.concat_tables(parts)
-    buffer = io.BytesIO()
-    ordered = table.take(pc.sort_indices(table, sort_keys=[("group_id", "ascending"), ("place", "ascending")]))
-    pq.write_table(ordered, buffer, row_group_size=_ROW_GROUP, compression="zstd")
-    return buffer.getvalue()
-
-
-def read_rows(data: bytes) -> tuple[PlannedGroups, KeptGroups]:
-    """Read what ``write_rows`` returned. Raises ``ValueError`` or ``KeyError`` for other content."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-        # More threads decode a small file no sooner, and each keeps memory of its own.
-        table = _current(parquet.read(use_threads=False))
-    is_planned = pc.is_valid(table["place"])
-    planned = table.filter(is_planned).sort_by("place")
-    if planned["place"].to_pylist() != list(range(len(planned))):
-        raise ValueError("the places of the planned groups are not those of a list")
-    kept = table.filter(pc.invert(is_planned))
-    read = (
-        PlannedGroups(planned.select(planned_schema().names).cast(planned_schema()).combine_chunks()),
-        KeptGroups(kept.select(kept_schema().names).cast(kept_schema()).combine_chunks()),
-    )
-    del table, planned, kept
-    release_unused()
-    return read
-
-
-def find_rows(data: bytes, group_id: str) -> list[PlannedGroup | KeptGroup]:
-    """Return the entries of one group. Only the parts of the file that can have it are decoded.
-
-    Raises ``ValueError`` or ``KeyError`` for other content.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(pa.BufferReader(data)) as parquet:
-        groups = [n for n in range(parquet.num_row_groups) if _may_have(parquet.metadata.row_group(n), group_id)]
-        table = parquet.read_row_groups(groups, use_threads=False)
-    table = _current(table)
-    found = table.filter(pc.equal(table["group_id"], literal(group_id)))
-    is_planned = pc.is_valid(found["place"])
-    return [*PlannedGroups(found.filter(is_planned)), *KeptGroups(found.filter(pc.invert(is_planned)))]
-
-
-def _may_have(row_group: Any, group_id: str) -> bool:
-    statistics = row_group.column(0).statistics
-    if statistics is None or not statistics.has_min_max:  # Parquet leaves very long ones out
-        return True
-    return bool(statistics.min <= group_id <= statistics.max)
-
-
-def _current(table: Any) -> Any:
-    """Return a file's columns as they are now: format 2 had no rules. Raises ``ValueError`` or ``KeyError``."""
-    import pyarrow as pa
-
-    schema = arrow_schema(PLAN_COLUMNS)
-    if not set(RULE_COLUMNS) & set(table.column_names):
-        for name in RULE_COLUMNS:
-            table = table.append_column(schema.field(name), pa.nulls(len(table), pa.string()))
-    table = table.select(schema.names)
-    if not table.schema.equals(schema):
-        raise ValueError("its columns are not those of a plan")
-    return table
 
 
 def _iso_times(column: Any) -> list[str | None]:

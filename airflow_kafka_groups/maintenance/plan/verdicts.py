@@ -76,7 +76,11 @@ class Verdicts:
     """
 
     def __init__(self, table: Any, judged_by: JudgedBy | None = None) -> None:
-        self.table = table.sort_by("group_id")
+        import pyarrow.compute as pc
+
+        ids = table["group_id"].combine_chunks()
+        is_sorted = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()  # as the job writes a file
+        self.table = table if is_sorted else table.sort_by("group_id")
         self.judged_by = judged_by or JudgedBy()
 
     def __len__(self) -> int:

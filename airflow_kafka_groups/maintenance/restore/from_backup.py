@@ -47,7 +47,7 @@ async def propose_restore(
             f"{here!r}: check the connection"
         )
     groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
-    wanted = list(groups) if group_ids is None else list(group_ids)
+    wanted = list(groups) if group_ids is None else list(dict.fromkeys(group_ids))
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}
@@ -55,15 +55,15 @@ async def propose_restore(
     pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
     changes = []
     for group_id in wanted:
-        read = now[group_id]
+        group, read = groups.pop(group_id), now[group_id]  # its change is as large again
         if read.error is not None or read.value is None:
             changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
         else:
             before = commits_in(read.value)
             if backup.partial:
-                changes.append(propose_topics(groups[group_id], before, logs, overwrite, pruned))
+                changes.append(propose_topics(group, before, logs, overwrite, pruned))
             else:
-                changes.append(propose_group(groups[group_id], before, logs, overwrite))
+                changes.append(propose_group(group, before, logs, overwrite))
     return changes
 
 

@@ -64,8 +64,7 @@ class GroupRows:
 
     def end(self) -> GatheredRows:
         """Decode the rows, and let go of the bytes they came as. No group may be added afterwards."""
-        columns, self._rows = self._rows.columns(), OffsetRows()
-        return GatheredRows(columns, self._errors)
+        return GatheredRows(self._rows.columns(), self._errors)
 
 
 class GatheredRows:

@@ -62,8 +62,11 @@ class GroupTable:
         """Set where the logs of ``partitions()`` start and end."""
         self._log_ends = log_ends
 
-    def chunks(self, rows: int = _ROWS_AT_ONCE) -> Iterator[dict[str, Any]]:
-        """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id."""
+    def chunks(self, rows: int = _ROWS_AT_ONCE, **more: Any) -> Iterator[dict[str, Any]]:
+        """Return all rows as named Arrow arrays, each group's rows together, groups sorted by id.
+
+        :param more: further columns, with an entry for each group in the order in which they were added.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -75,6 +78,7 @@ class GroupTable:
         groups |= {
             name: column([getattr(fact, name) for fact in facts], pa.int32()) for name in ("members", "coordinator")
         }
+        groups |= more
         groups["observed_at"] = as_column(pa.timestamp("us", tz="UTC"), self._rows.observed)
         by_id = column(sorted(range(len(facts)), key=lambda number: facts[number].group_id), pa.int32())
         rank = pc.sort_indices(by_id)  # the inverse of a permutation sorts it

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +93,14 @@ def test_a_policy_file_is_read_when_it_is_asked_for_and_opened_before(tmp_path: 
 
 def test_without_a_policy_file_none_is_read() -> None:
     assert policy_reader(PlanPolicy(min_idle_seconds=60))() is None
+
+
+def test_what_opens_a_storage_lets_arrow_allocate_by_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ARROW_DEFAULT_MEMORY_POOL", "")  # so that it is put back
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL")
+    monkeypatch.setitem(sys.modules, "pyarrow", object())
+    open_layout("/data", "c", "kafka")
+    assert "ARROW_DEFAULT_MEMORY_POOL" not in os.environ, "Arrow is loaded, and has chosen"
+    monkeypatch.delitem(sys.modules, "pyarrow")
+    open_layout("/data", "c", "kafka")
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"

@@ -171,7 +171,7 @@ def misplaced(places: list[int | None]) -> bytes:
 
 
 def test_one_group_is_found_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.plan.plan_rows._ROW_GROUP", 4)
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.plan.plan_body._ROW_GROUP", 4)
     layout = Layout(tmp_path, "prod")
     groups = tuple(group(f"g{number:02}", lag=number) for number in reversed(range(20)))
     kept = (KeptGroup(group_id="k", verdict="live", reason="in use"), KeptGroup(group_id="", verdict="live", reason=""))

@@ -103,6 +103,12 @@ async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> N
     assert next(iter(load_verdicts(layout, snapshot_id))).forecast is None
 
 
+async def test_verdicts_are_sorted_by_group_whatever_the_order_of_their_file(tmp_path: Path) -> None:
+    names = ["b", "a", "c"]
+    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id=name) for name in names], {})
+    assert load_verdicts(layout, snapshot_id).group_ids == sorted(names)
+
+
 async def test_a_time_without_zone_in_a_verdict_is_utc(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(observed_at=NOW.replace(tzinfo=None))], {})
     assert next(iter(load_verdicts(layout, snapshot_id))).observed_at == NOW
