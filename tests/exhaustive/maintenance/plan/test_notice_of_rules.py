@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
 from tests.fakes.groups import NOW
+from tests.unit.maintenance.policy.files import policy_of
 
 BY_TOPIC = """\
     version: 1
@@ -29,3 +29,27 @@ async def test_a_group_whose_rule_demands_no_notice_is_deleted(policy: str, tmp_
     assert plan.group_ids == ["pay1"]
     story.notify(plan, NOW + timedelta(minutes=5))
     assert await story.delete(plan, NOW + timedelta(minutes=10)) == {"pay1": ("deleted", "safe")}
+
+
+@pytest.mark.safety
+async def test_a_message_names_the_period_that_holds_where_topics_may_be_hidden(tmp_path: Path) -> None:
+    """The rule that may match demands two days; the message said that the group may be gone in 0 s."""
+    story = Story(tmp_path, "pay1", policy=BY_TOPIC)
+    story.admin.sees_topics = False
+    plan = await story.plan(NOW, hidden=True)
+    assert waiting(plan) == ["pay1"]
+    story.notify(plan, NOW + timedelta(minutes=5))
+    assert [(notice.groups, notice.notice_seconds) for notice in story.sent] == [(("pay1",), 2 * 86_400.0)]
+    assert (await story.plan(NOW + 3 * DAY, hidden=True)).group_ids == ["pay1"], "it holds for so long"
+
+
+@pytest.mark.safety
+async def test_no_group_is_deleted_sooner_than_its_owner_was_told(tmp_path: Path) -> None:
+    """The message said two weeks, and an edit made it a day: its groups were gone the next night."""
+    long = "version: 1\ndefaults: {contact: a}\nrules: [{name: r, action: delete, idle: 1d, notice: 14d}]\n"
+    story = Story(tmp_path, "pay1", policy=long)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    assert "in 14 days at the earliest" in story.sent[0].to_context()["text"]
+    story.file = policy_of(tmp_path, long.replace("14d", "1d"))
+    plan = await story.plan(NOW + 2 * DAY)
+    assert waiting(plan) == ["pay1"], "its owner reads the message on day 3"

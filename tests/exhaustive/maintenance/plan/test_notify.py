@@ -58,11 +58,12 @@ class Story:
         at: datetime,
         kept_alive: Mapping[str, KeptAlive] | None = None,
         include: tuple[str, ...] = EVERYTHING,
+        hidden: bool = False,
         **judged: Any,
     ) -> DeletionPlan:
         summary = await take_snapshot(self.admin, self.layout, include=include, now=Ticking(at))
         reader = SnapshotReader(self.layout, summary.snapshot_id)
-        policy = PlanPolicy(max_share=1.0).by_file(self.file)
+        policy = PlanPolicy(max_share=1.0, allow_hidden_topics=hidden).by_file(self.file)
         plan = make_plan(
             verdicts_of(judge(reader, **{"idle_since": self.idle_since, **judged})),
             reader,

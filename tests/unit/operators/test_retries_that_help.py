@@ -1,0 +1,37 @@
+"""Failures that the next try can mend are retried: a mail server, a broker or another run was in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PlanError, PolicyError, SnapshotError
+from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from tests.unit.operators.test_retries import HAS_POLICIES, decision
+
+NOTIFY = NotifyOwnersOperator(task_id="notify", storage_path="/s", plan_id="p", plan_digest="d", retries=2)
+SNAPSHOT = ListGroupOffsetsOperator(task_id="list_offsets", storage_path="/s", retries=2)
+
+
+@pytest.mark.skipif(not HAS_POLICIES, reason="this Airflow has no retry policies")
+@pytest.mark.parametrize(
+    ("task", "error"),
+    [
+        (NOTIFY, PolicyError("1 owner(s) could not be notified: pay: SMTPServerDisconnected")),
+        (NOTIFY, JournalError("somebody else has written here meanwhile; run again")),
+        (SNAPSHOT, SnapshotError("snapshot s may lack groups (broker 2: no answer). Run the task again")),
+    ],
+    ids=["a message failed", "another plan's notices", "a broker did not answer"],
+)
+def test_what_the_next_try_mends_is_retried(task: Any, error: Exception) -> None:
+    """The run of a day failed with the first mail, broker or other run in its way, whatever ``retries`` says."""
+    assert decision(task, error) == "default"
+
+
+@pytest.mark.skipif(not HAS_POLICIES, reason="this Airflow has no retry policies")
+@pytest.mark.parametrize("task", [NOTIFY, SNAPSHOT], ids=["notify", "snapshot"])
+def test_what_would_repeat_is_not(task: Any) -> None:
+    assert decision(task, ConfigurationError("cluster", "?", "is no name")) == "fail"
+    assert decision(task, PlanError("the plan is missing")) == "fail"
