@@ -24,7 +24,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
-from airflow_kafka_groups.maintenance.policy.matching import demanding_approval, demands_by_rule
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore, demanding_approval
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
@@ -84,9 +84,13 @@ class DeletionPlan(SealedPlan):
         """The names of the rules that demand an approval, and that decided about a planned group or may match it."""
         if not any(rule.approval for rule in self.policy.rules):
             return []
-        groups = list(zip(*(self.planned.column(name) for name in ("group_id", "group_type", "rule")), strict=True))
         hidden = self.policy.allow_hidden_topics
-        return demanding_approval(self.policy.rules, groups, topics_hidden=hidden)
+        return demanding_approval(self.policy.rules, self.decided, topics_hidden=hidden)
+
+    @property
+    def decided(self) -> list[Decided]:
+        """What it knows of the groups to delete that rules ask for."""
+        return list(map(Decided._make, zip(*map(self.planned.column, Decided._fields), strict=True)))
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan's header as docs/formats.md shows it."""
@@ -222,10 +226,8 @@ def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
 
 def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
     """Return the idle time that each planned group had to have, in seconds, by its rule and those that may match."""
-    by_rule = demands_by_rule(plan.policy.rules, lambda rule: rule.min_idle_seconds)
-    longest = plan.policy.longest_idle_seconds
-    rules = plan.planned.column("rule")
-    return {group_id: by_rule.get(rule or "", longest) for group_id, rule in zip(plan.group_ids, rules, strict=True)}
+    before = RulesBefore(plan.policy.every_rule, topics_hidden=plan.policy.allow_hidden_topics)
+    return {group.group_id: before.most(group, lambda rule: rule.min_idle_seconds) for group in plan.decided}
 
 
 def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:

@@ -103,12 +103,13 @@ def make_plan(
         elif against is None and group is not None:
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
-            elif ruling.rule.notice_seconds:
+            elif seconds := ruled.notice_seconds(number):
                 owner = ruled.owner(number)
                 against = keep_unnoticed(
                     group,
                     verdict,
                     ruling.rule,
+                    seconds,
                     notices or {},
                     resets,
                     kept_alive or {},

@@ -8,12 +8,14 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Any
 
+from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_owner, shown_period
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
@@ -163,12 +165,13 @@ def _messages(
 ) -> list[OwnerNotice]:
     """Return one message for each owner of groups that wait and have had no notice."""
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
-    periods = {rule.name: rule.notice_seconds for rule in plan.policy.rules}
+    before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
         mark = marks.get(group.group_id)  # a repeated plan makes none
         if mark is not None and mark.notified_at is None and _is_its_own(mark, group):
-            period = periods.get(group.rule or "", 0.0)
+            decided = Decided(group.group_id, GroupType.CLASSIC.value, group.owner, group.rule)  # its type is not here
+            period = before.most(decided, lambda rule: rule.notice_seconds)
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):

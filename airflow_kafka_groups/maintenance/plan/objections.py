@@ -108,6 +108,7 @@ def keep_unnoticed(
     group: GroupSummary,
     verdict: Verdict,
     rule: Rule,
+    seconds: float,
     notices: Mapping[str, Notice],
     resets: Mapping[str, IdleReset],
     kept_alive: Mapping[str, KeptAlive],
@@ -117,6 +118,7 @@ def keep_unnoticed(
     """Keep a group whose owner has not had the notice that its rule demands for long enough.
 
     :param verdict: the job's verdict. It must be about the time after the notice period.
+    :param seconds: the notice period: that of its rule, and what the deletion demands, which knows less of the group.
     :param resets: when idle times restarted, by the journal.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param contact: where its owner is notified.
@@ -127,7 +129,7 @@ def keep_unnoticed(
     alive_at = max(sign for sign in signs if sign is not None)
     why = why_not_noticed(
         notices.get(verdict.group_id),
-        rule.notice_seconds,
+        seconds,
         fingerprint=group.fingerprint,
         at=verdict.observed_at,
         alive_at=alive_at,

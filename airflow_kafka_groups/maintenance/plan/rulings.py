@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of_all
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, RulesBefore, Ruling, facts_of_all
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, seen_before
@@ -44,6 +44,8 @@ class RuledGroups:
         self._facts = facts_of_all(ids, owners, types, read, last)
         self._verdicts, self._snapshot = verdicts, snapshot
         self._by_file = bool(policy.rules)
+        self._notices = any(rule.deletes and rule.notice_seconds for rule in policy.rules)
+        self._before = RulesBefore(policy.every_rule, topics_hidden=policy.allow_hidden_topics)
         self.rulings: list[Ruling] = RuleMatcher(policy.every_rule).rule_all(self._facts)
 
     @cached_property
@@ -56,6 +58,18 @@ class RuledGroups:
     def owner(self, number: int) -> str | None:
         """Return the owner of the group with this place among the verdicts."""
         return self.rulings[number].rule.owner or self._facts[number].owner
+
+    def notice_seconds(self, number: int) -> float:
+        """Return the notice period of the group with this place among the verdicts.
+
+        The deletion knows neither topics nor last clients. What it demands is demanded here, too: it would keep a group
+        of which no plan has its owner notified.
+        """
+        rule, facts = self.rulings[number].rule, self._facts[number]
+        if not self._notices:
+            return 0.0
+        decided = Decided(facts.group_id, facts.group_type, self.owner(number), rule.name)
+        return max(rule.notice_seconds, self._before.most(decided, lambda each: each.notice_seconds))
 
     def describe(self, kept: KeptGroup) -> KeptGroup:
         """Return a kept group with its rule, owner and family."""

@@ -10,7 +10,7 @@ rules take about a second.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import NamedTuple
@@ -127,45 +127,84 @@ class RuleMatcher:
         return Ruling(strictest, names)
 
 
-def demands_by_rule(rules: Sequence[Rule], demand: Callable[[Rule], float]) -> dict[str, float]:
-    """Return what the groups of each deleting rule need: the most that it, or a rule that may match too, demands.
+class Decided(NamedTuple):
+    """What a plan says of a group: topics and last client are not in it.
+
+    :param owner: that of the rule, or of the group.
+    :param rule: the name of the rule that decided.
+    """
+
+    group_id: str
+    group_type: str
+    owner: str | None
+    rule: str | None
+
+
+class RulesBefore:
+    """The deleting rules that stand before the one that decided about a group, and that may match it, too.
 
     :param rules: the rules in order.
-    :param demand: returns what a rule demands, such as its notice period.
+    :param topics_hidden: whether the topics of groups may not have been known.
     """
-    found: dict[str, float] = {}
-    longest = 0.0
-    for rule in rules:
-        if not rule.deletes:
-            continue
-        found[rule.name] = max(longest, demand(rule))
-        if rule.match.topics or rule.match.clients or rule.match.types:
-            longest = found[rule.name]
-    return found
+
+    def __init__(self, rules: Sequence[Rule], *, topics_hidden: bool) -> None:
+        self._rules, self._topics_hidden = rules, topics_hidden
+        self._place = {rule.name: number for number, rule in enumerate(rules)}
+        self._by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
+        self._open = [
+            (number, rule, _ids(rule))
+            for number, rule in enumerate(rules)
+            if rule.deletes and self._is_open(rule.match, unknown_type=True, unknown_owner=True)
+        ]
+
+    def of(self, group: Decided) -> list[Rule]:
+        """Return the rule that decided, and those before it; every deleting rule if the first is not known."""
+        place = self._place.get(group.rule or "")
+        if place is None:
+            return [rule for rule in self._rules if rule.deletes]
+        decided = self._rules[place]
+        return [decided, *(rule for number, rule, ids in self._open if number < place and self._may(rule, ids, group))]
+
+    def most(self, group: Decided, demand: Callable[[Rule], float]) -> float:
+        """Return the most that one of these rules demands of a group.
+
+        :param demand: returns what a rule demands, such as its notice period.
+        """
+        return max(map(demand, self.of(group)), default=0.0)
+
+    def _may(self, rule: Rule, ids: Callable[[str], bool] | None, group: Decided) -> bool:
+        unknown_type = group.group_type == GroupType.UNKNOWN.value
+        of_rule = bool(self._rules[self._place[group.rule or ""]].owner)  # then the group's own is not known here
+        if rule.match.types and not unknown_type and group.group_type not in rule.match.types:
+            return False
+        unknown_owner = self._by_client and (group.owner is None or of_rule)
+        if rule.match.owners and not unknown_owner and not of_rule and group.owner not in rule.match.owners:
+            return False
+        may = self._is_open(rule.match, unknown_type=unknown_type, unknown_owner=unknown_owner)
+        return may and (ids is None or ids(group.group_id))
+
+    def _is_open(self, match: Match, *, unknown_type: bool, unknown_owner: bool) -> bool:
+        return bool(
+            match.clients
+            or (match.topics and self._topics_hidden)
+            or (match.types and unknown_type)
+            or (match.owners and self._by_client and unknown_owner)
+        )
 
 
-def demanding_approval(
-    rules: Sequence[Rule], groups: Collection[tuple[str, str, str | None]], *, topics_hidden: bool
-) -> list[str]:
+def demanding_approval(rules: Sequence[Rule], groups: Iterable[Decided], *, topics_hidden: bool) -> list[str]:
     """Return the names of rules that demand an approval of planned groups, or that may: they may have matched, too.
 
     :param rules: the rules in order.
-    :param groups: each group's id, its type, and the name of the rule that decided.
     :param topics_hidden: whether the topics of groups may not have been known.
     """
-    place = {rule.name: number for number, rule in enumerate(rules)}
-    found = set()
-    for number, rule in enumerate(rules):
-        if not rule.approval or not rule.deletes:
-            continue
-        matches, match = _ids(rule), rule.match
-        for group_id, group_type, by in groups:
-            open_type = bool(match.types) and group_type == GroupType.UNKNOWN.value
-            undecided = match.clients or (match.topics and topics_hidden) or open_type
-            before = undecided and number < place.get(by or "", len(rules))
-            if by == rule.name or (before and (matches is None or matches(group_id))):
-                found.add(rule.name)
-                break
+    before = RulesBefore(rules, topics_hidden=topics_hidden)
+    wanted = {rule.name for rule in rules if rule.approval and rule.deletes}
+    found = set[str]()
+    for group in groups:
+        if found == wanted:
+            break
+        found |= {rule.name for rule in before.of(group)} & wanted
     return [rule.name for rule in rules if rule.name in found]
 
 

@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.policy.matching import demands_by_rule
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.maintenance.policy.notice import why_not_noticed
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -30,9 +30,9 @@ def kept_unnoticed(
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
     """
     rules = plan.policy.rules
-    periods = demands_by_rule(rules, lambda rule: rule.notice_seconds)
-    if not any(periods.values()):
+    if not any(rule.deletes and rule.notice_seconds for rule in rules):
         return {}
+    before = RulesBefore(rules, topics_hidden=plan.policy.allow_hidden_topics)
     notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
     found: dict[str, Decision] = {}
     for group in plan.groups:
@@ -43,7 +43,9 @@ def kept_unnoticed(
             signs.append(kept.at)
         why = why_not_noticed(
             notices.get(group.group_id),
-            periods.get(group.rule or "", max(periods.values())),
+            before.most(
+                Decided(group.group_id, group.group_type, group.owner, group.rule), lambda rule: rule.notice_seconds
+            ),
             fingerprint=group.fingerprint,
             at=min(now, plan.created_at),  # nobody looked later; and a clock may be ahead
             alive_at=max(signs, default=None),

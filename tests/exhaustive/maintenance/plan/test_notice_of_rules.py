@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
-from tests.fakes.groups import NOW
+from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of
 
 BY_TOPIC = """\
@@ -41,6 +42,20 @@ async def test_a_message_names_the_period_that_holds_where_topics_may_be_hidden(
     story.notify(plan, NOW + timedelta(minutes=5))
     assert [(notice.groups, notice.notice_seconds) for notice in story.sent] == [(("pay1",), 2 * 86_400.0)]
     assert (await story.plan(NOW + 3 * DAY, hidden=True)).group_ids == ["pay1"], "it holds for so long"
+
+
+async def test_a_notice_of_a_rule_by_last_client_is_given_where_the_deletion_demands_it(tmp_path: Path) -> None:
+    """The plan knew that the last client was another one, the deletion did not, and kept the group each time."""
+    story = Story(tmp_path, "pay1", policy=BY_TOPIC.replace('topics: "audit*"', 'clients: "batch*"'))
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
+    story.admin.groups["pay1"].members = 0
+    judged = {"first_seen_at": NOW - 21 * DAY}
+    plan = await story.plan(NOW, **judged)
+    assert waiting(plan) == ["pay1"]
+    story.notify(plan, NOW + timedelta(minutes=5))
+    later = await story.plan(NOW + 3 * DAY, **judged)
+    assert await story.delete(later, NOW + 3 * DAY + timedelta(minutes=5)) == {"pay1": ("deleted", "safe")}
 
 
 @pytest.mark.safety
