@@ -25,8 +25,8 @@ class RestoreDrillOperator(StoredOperator):
     :param scratch_prefix: the prefix of the scratch groups' names. Default ``airflow-kafka-groups-drill.`` (templated).
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
-    topic was deleted or recreated. Fails if the backup is damaged, empty or of another cluster, if restored offsets
-    differ, or if a scratch group may still exist.
+    topic was deleted or recreated, or lacks the offset by now. Fails if the backup is damaged, empty or of another
+    cluster, if restored offsets differ, if nothing at all can be restored, or if a scratch group may still exist.
     """
 
     plan_id = Argument(read_text)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PlanError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.links import absolute_report_url_of
@@ -46,6 +46,8 @@ class NotifyOwnersOperator(DryRunOperator):
     after the others were: the next try notifies only those that are left. A task that is cleared later notifies nobody
     again whom its plan has notified, and the log says when that was; a plan that has expired marks no groups.
     """
+
+    mended_by_retry = (PolicyError, JournalError)  # an owner that was not reached; another plan's notices came first
 
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)

@@ -35,6 +35,8 @@ class ListGroupOffsetsOperator(StoredOperator):
     ``require_complete`` and ``fail_on_error``.
     """
 
+    mended_by_retry = (SnapshotError,)  # a broker did not answer, which may be back at the next try
+
     group_ids = Argument(optional(read_group_ids))
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)

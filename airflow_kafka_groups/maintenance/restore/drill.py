@@ -37,7 +37,8 @@ class DrillReport:
     :param restored: the groups whose restored offsets equal the backup.
     :param partitions: the number of these offsets.
     :param skipped: the partitions that a restore leaves out, with the reason, by group.
-    :param failed: the groups whose restored offsets differ or could not be restored, with the reason.
+    :param failed: the groups whose restored offsets differ or could not be committed, with the reason; and all groups
+        where none of them has a partition that a restore does not leave out.
     :param left: scratch groups that may still exist, with what is known about them.
     """
 
@@ -105,10 +106,14 @@ async def rehearse_restore(
         failed = {
             name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
         }
-        failed |= await _differing(admin, [change for change in changes if change.group_id not in failed])
+        nothing = {change.group_id for change in changes if not change.after and change.skipped}
+        if nothing < scratch.keys():  # otherwise the drill shows nothing, and says why
+            failed = {name: reason for name, reason in failed.items() if name not in nothing}
+        restored = [change for change in changes if change.group_id not in failed and change.after]
+        failed |= await _differing(admin, restored)
     finally:
         left = await _remove(admin, [change for change in changes if change.group_id not in others])
-    good = [change for change in changes if change.group_id not in failed]
+    good = [change for change in restored if change.group_id not in failed]
     return DrillReport(
         backup_id=backup_id,
         restored=tuple(scratch[change.group_id].entry.group_id for change in good),
