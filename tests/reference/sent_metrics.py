@@ -64,7 +64,7 @@ SENT_METRICS = (
         "Topics of groups by outcome: `deleted`, `kept`, `gone`, `failed`, `unknown`. Not for dry runs.",
     ),
     SentMetric("drill.restored", "gauge", "RestoreDrillOperator", "Groups that were restored as they were."),
-    SentMetric("drill.skipped", "gauge", "RestoreDrillOperator", "Partitions that a restore leaves out: their topics were recreated, or lack the offset."),
+    SentMetric("drill.skipped", "gauge", "RestoreDrillOperator", "Partitions that a restore would leave out."),
     SentMetric("drill.failed", "gauge", "RestoreDrillOperator", "Groups that differed after their restore."),
     SentMetric("drill.left", "gauge", "RestoreDrillOperator", "Scratch groups that could not be removed."),
     SentMetric(

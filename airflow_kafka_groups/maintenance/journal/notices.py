@@ -176,7 +176,7 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
         name: [None if (time := getattr(notices[group_id], name)) is None else time.isoformat() for group_id in ordered]
         for name in ("marked_at", "notified_at")
     }
-    names = ("fingerprint", "owner", "contact")
+    names = ("fingerprint", "owner", "contact", "told_seconds")
     plain = {name: [getattr(notices[group_id], name) for group_id in ordered] for name in names}
     return {"groups": ordered, **plain, **times}
 
@@ -184,8 +184,8 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
 def _parse(entry: Entry, field: str) -> dict[str, Notice]:
     try:
         marks = entry.data[field]
-        names = ("fingerprint", "owner", "marked_at", "notified_at")
-        contacts = marks.get("contact") or [None] * len(marks["groups"])  # earlier entries lack it
+        names = ("fingerprint", "owner", "marked_at", "notified_at")  # earlier entries lack the others
+        later = (marks.get(name) or [None] * len(marks["groups"]) for name in ("contact", "told_seconds"))
         return {
             str(group_id): Notice(
                 fingerprint=str(fingerprint),
@@ -193,9 +193,10 @@ def _parse(entry: Entry, field: str) -> dict[str, Notice]:
                 contact=contact,
                 marked_at=parse_time(marked_at),
                 notified_at=None if notified_at is None else parse_time(notified_at),
+                told_seconds=None if told is None else float(told),
             )
-            for group_id, fingerprint, owner, marked_at, notified_at, contact in zip(
-                marks["groups"], *(marks[name] for name in names), contacts, strict=True
+            for group_id, fingerprint, owner, marked_at, notified_at, contact, told in zip(
+                marks["groups"], *(marks[name] for name in names), *later, strict=True
             )
         }
     except (KeyError, TypeError, ValueError, AttributeError) as exc:

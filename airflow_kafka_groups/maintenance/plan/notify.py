@@ -104,6 +104,8 @@ def notify_owners(
 ) -> Notified:
     """Mark what waits for a notice, and send one message to each owner of marked groups that has had none yet.
 
+    An owner whose message named a longer period than the policy has now is notified once more.
+
     A mark is durable before its message is sent. A message counts from when it was sent, and only if its sending did
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
     one that cannot be notified does not hold the others up.
@@ -128,7 +130,7 @@ def notify_owners(
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     last: datetime | None = None
-    for notice in _messages(layout, plan, marks, report, done):
+    for notice in _messages(layout, plan, marks, report, done, repeated=marks_none):
         name = notice.owner or ""
         if not dry_run:
             try:
@@ -138,7 +140,9 @@ def notify_owners(
                 continue
             last = at = max(now(), plan.created_at)
             for group_id in notice.groups:
-                marks[group_id] = replace(marks[group_id], notified_at=at, contact=notice.contact)
+                marks[group_id] = replace(
+                    marks[group_id], notified_at=at, contact=notice.contact, told_seconds=notice.notice_seconds
+                )
             facts = {"plan_id": plan.plan_id, "cluster": layout.cluster, "notified": name, "contact": notice.contact}
             book.write(marks, at, changed=notice.groups, **facts)
         done.notified[name] = len(notice.groups)
@@ -161,17 +165,19 @@ def _is_its_own(mark: Notice, group: KeptGroup) -> bool:
 
 
 def _messages(
-    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified
+    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified, *, repeated: bool
 ) -> list[OwnerNotice]:
-    """Return one message for each owner of groups that wait and have had no notice."""
+    """Return one message for each owner of groups that wait and have had no notice, or one of a longer period."""
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
     before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
         mark = marks.get(group.group_id)  # a repeated plan makes none
-        if mark is not None and mark.notified_at is None and _is_its_own(mark, group):
-            decided = Decided(group.group_id, GroupType.CLASSIC.value, group.owner, group.rule)  # its type is not here
-            period = before.most(decided, lambda rule: rule.notice_seconds)
+        if mark is None or not _is_its_own(mark, group):
+            continue
+        decided = Decided(group.group_id, GroupType.CLASSIC.value, group.owner, group.rule)  # its type is not here
+        period = before.most(decided, lambda rule: rule.notice_seconds)
+        if mark.notified_at is None or (mark.told_longer_than(period) and not repeated):
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):

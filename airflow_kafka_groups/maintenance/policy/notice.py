@@ -17,6 +17,7 @@ class Notice:
     :param notified_at: when its owner was notified; ``None``: not yet.
     :param owner: whom; ``None`` where the group has no owner, and the default contact was notified.
     :param contact: where; ``None``: not yet, or by a version that did not record it.
+    :param told_seconds: the period that the message named; ``None``: as for ``contact``.
     """
 
     fingerprint: str
@@ -24,6 +25,11 @@ class Notice:
     notified_at: datetime | None = None
     owner: str | None = None
     contact: str | None = None
+    told_seconds: float | None = None
+
+    def told_longer_than(self, seconds: float) -> bool:
+        """Return whether the message named a longer period than this one."""
+        return self.told_seconds is not None and self.told_seconds > seconds
 
 
 def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
@@ -74,6 +80,9 @@ def why_not_noticed(
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of "
             f"{shown_period(seconds)} is not over"
         )
+    if notice.told_seconds is not None and passed < notice.told_seconds:
+        told = shown_period(notice.told_seconds)
+        return f"the notice to its owner named {told}: its owner has to be notified of the shorter period"
     return None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ async def test_a_notice_of_a_rule_by_last_client_is_given_where_the_deletion_dem
     story.admin.groups["pay1"].members = 2  # of the client id "c"
     await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
     story.admin.groups["pay1"].members = 0
-    judged = {"first_seen_at": NOW - 21 * DAY}
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
     plan = await story.plan(NOW, **judged)
     assert waiting(plan) == ["pay1"]
     story.notify(plan, NOW + timedelta(minutes=5))
@@ -68,3 +69,27 @@ async def test_no_group_is_deleted_sooner_than_its_owner_was_told(tmp_path: Path
     story.file = policy_of(tmp_path, long.replace("14d", "1d"))
     plan = await story.plan(NOW + 2 * DAY)
     assert waiting(plan) == ["pay1"], "its owner reads the message on day 3"
+    assert "has to be notified of the shorter period" in plan.kept[0].reason
+    assert story.notify(plan, NOW + 2 * DAY + timedelta(minutes=5)).notified == {"": 1}
+    assert "in 1 day at the earliest" in story.sent[1].to_context()["text"]
+    assert waiting(await story.plan(NOW + 2 * DAY + timedelta(hours=1))) == ["pay1"], "the period starts again"
+    assert (await story.plan(NOW + 4 * DAY)).group_ids == ["pay1"]
+
+
+async def test_an_old_task_that_is_cleared_tells_nobody_of_a_shorter_period(tmp_path: Path) -> None:
+    short = "version: 1\ndefaults: {contact: a}\nrules: [{name: r, action: delete, idle: 1d, notice: 2d}]\n"
+    story = Story(tmp_path, "pay1", policy=short)
+    old = await story.plan(NOW)
+    story.notify(old, NOW + timedelta(minutes=5), fails=(None,))  # type: ignore[arg-type]
+    story.file = policy_of(tmp_path, short.replace("2d", "14d"))
+    story.notify(await story.plan(NOW + timedelta(hours=1)), NOW + timedelta(hours=2))
+    assert [notice.notice_seconds for notice in story.sent] == [14 * 86_400.0]
+    assert story.notify(old, NOW + timedelta(hours=3)).notified == {}
+
+
+async def test_once_the_time_is_over_of_which_the_owner_was_told_nobody_is_notified_again(tmp_path: Path) -> None:
+    short = "version: 1\ndefaults: {contact: a}\nrules: [{name: r, action: delete, idle: 1d, notice: 3d}]\n"
+    story = Story(tmp_path, "pay1", policy=short)
+    story.notify(await story.plan(NOW), NOW)
+    story.file = policy_of(tmp_path, short.replace("3d", "1d"))
+    assert (await story.plan(NOW + 4 * DAY)).group_ids == ["pay1"]
