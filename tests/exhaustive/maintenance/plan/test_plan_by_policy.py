@@ -331,7 +331,7 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     first = await plan_by(file, admin, tmp_path)
     fingerprint = first.kept[0].fingerprint
     assert fingerprint is not None
-    times = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
+    times: dict[str, Any] = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
     mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", **times)
 
     async def planned(notice: Notice, history: History | None = None) -> list[str]:
