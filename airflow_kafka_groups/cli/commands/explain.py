@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, rows_of_guards
+from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, rows_of_guards, why_not_here
 from airflow_kafka_groups.cli.commands.explain_pruning import Row, rows_of_pruning
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
@@ -69,13 +69,16 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the checks of one group, and whether ``apply`` would delete it now."""
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import newest_plan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, newest_plan
+    from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     group_id: str = args.group
-    cluster_id, reading = cluster.run(lambda admin: _read(admin, group_id))
     plan_id = args.plan_id or newest_plan(layout)
+    in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
+    plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
+    cluster_id, reading, not_here = cluster.run(lambda admin: _read(admin, group_id, plan))
     rows = [*_rows_of_state(reading)]
     protected = settings.protects(group_id)
     rows.append(
@@ -89,7 +92,11 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     rows.append(_row_of_last_members(layout, cluster_id, group_id))
     rows += _rows_of_floors(floors)
     rows.append(_row_of_verdict(layout, group_id))
-    rows += _rows_of_plan(layout, plan_id, group_id, reading)
+    rows += _rows_of_plan(layout, plan_id, in_plan)
+    if plan is not None and isinstance(in_plan, PlannedGroup):
+        rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
+        rows.append(_row_of_recheck(layout, in_plan, plan.plan_id, reading))
+        rows += rows_of_guards(layout, plan, group_id, floors)
     rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
     rows += rows_of_pruning(layout, cluster_id, group_id)
     keeps = [row.check for row in rows if row.finding == "keeps"]
@@ -98,14 +105,18 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     return ExitCode.DONE
 
 
-async def _read(admin: GuardedAdminClient, group_id: str) -> tuple[str | None, Reading]:
+async def _read(
+    admin: GuardedAdminClient, group_id: str, plan: DeletionPlan | None
+) -> tuple[str | None, Reading, str | None]:
+    """Return the cluster's id, the group, and why the plan cannot be applied here and now."""
     from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
     from airflow_kafka_groups.maintenance.deletion.recheck import Reading
 
     listed = (await admin.list_groups()).require_complete()
     described, offsets = await read_groups(admin, [group_id])
     reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
-    return await admin.cluster_id(), reading
+    not_here = None if plan is None else await why_not_here(admin, plan)
+    return await admin.cluster_id(), reading, not_here
 
 
 def _rows_of_state(reading: Reading) -> Iterator[Row]:
@@ -159,29 +170,22 @@ def _row_of_verdict(layout: Layout, group_id: str) -> Row:
     return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
 
 
-def _rows_of_plan(layout: Layout, plan_id: str | None, group_id: str, reading: Reading) -> Iterator[Row]:
-    from airflow_kafka_groups.maintenance.backup.file import find_backup
-    from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, decide
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan
-    from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
-    from airflow_kafka_groups.maintenance.storage import utc_now
-
+def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
     if plan_id is None:
         yield Row("plan", "keeps", "there is no plan", "make one: plan")
         return
-    found = find_in_plan(layout, plan_id, group_id)
     yield _row_of_plan(plan_id, found)
     yield from _rows_of_policy(layout, plan_id, found)
-    if not isinstance(found, PlannedGroup):
-        return
-    plan: DeletionPlan = load_plan(layout, plan_id)
-    if utc_now() >= plan.expires_at:
-        yield Row("plan", "keeps", f"it expired at {plan.expires_at.isoformat()}", "a new snapshot, verdict and plan")
+
+
+def _row_of_recheck(layout: Layout, found: PlannedGroup, plan_id: str, reading: Reading) -> Row:
+    from airflow_kafka_groups.maintenance.backup.file import find_backup
+    from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, decide
+
     backup = find_backup(layout, plan_id)
-    decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(group_id))
+    decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(found.group_id))
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
-    yield Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
-    yield from rows_of_guards(layout, plan, group_id)
+    return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
 
 
 def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.commands.explain_pruning import Row
 from airflow_kafka_groups.contracts.verdicts import KeptName
-from airflow_kafka_groups.exceptions import KafkaGroupsError, QuietTimeError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, QuietTimeError
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.protocols import BackupAdmin
     from airflow_kafka_groups.maintenance.storage import Layout
 
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
@@ -23,8 +26,24 @@ _BY_CODE = {
 }
 
 
-def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterator[Row]:
-    """Yield what keeps a group beside its own state: a stop, the policy as it is now, newer snapshots, and records."""
+async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
+    """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
+    from airflow_kafka_groups.maintenance.cluster_view import check_view
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
+    from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
+    try:
+        require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=utc_now())
+        await check_view(admin, plan.plan_id, plan.view)
+    except PlanError as error:
+        return str(error)
+    hidden = not (plan.policy.allow_hidden_topics or await admin.sees_all_topics())
+    return HIDDEN_TOPICS if hidden else None
+
+
+def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
+    """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records."""
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
     from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
@@ -33,9 +52,10 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterato
     from airflow_kafka_groups.maintenance.storage import utc_now
 
     now = utc_now()
+    yield from _rows_of_site(layout, plan, group_id, floors)
     if (stopped := why_stopped(layout)) is not None:
         yield Row("stop", "keeps", stopped, "whoever stopped deletions")
-    yield from _rows_of_policy(plan, group_id, now)
+    yield from _rows_of_policy(layout, plan, group_id, now)
     try:
         in_use = in_use_since(layout, plan)
     except KafkaGroupsError as error:
@@ -51,7 +71,23 @@ def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str) -> Iterato
         yield Row(check, "keeps", decision.reason, change)
 
 
-def _rows_of_policy(plan: DeletionPlan, group_id: str, now: datetime) -> Iterator[Row]:
+def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
+    from airflow_kafka_groups.maintenance.deletion.approval.sealed import require_approval
+
+    try:
+        replace(floors, dry_run_only=False).require(plan, dry_run=False)  # that one has its row
+    except PlanError as error:
+        yield Row("site", "keeps", str(error), _NEW_PLAN)
+    try:
+        approval = require_approval(layout, plan, floors.approval(None, plan))
+    except KafkaGroupsError as error:
+        yield Row("approval", "keeps", str(error), "an approval of this plan in Airflow, or a new plan")
+        return
+    if approval is not None and group_id in approval.excluded:
+        yield Row("approval", "keeps", f"{approval.approved_by} kept it at the approval", _NEW_PLAN)
+
+
+def _rows_of_policy(layout: Layout, plan: DeletionPlan, group_id: str, now: datetime) -> Iterator[Row]:
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 
@@ -59,6 +95,7 @@ def _rows_of_policy(plan: DeletionPlan, group_id: str, now: datetime) -> Iterato
         newer = policy_reader(plan.policy)()
         ruled_out = kept_by_newer_policy(plan, newer, now)
         if newer is not None:
+            newer.require_cluster(layout.cluster)
             newer.quiet.require_over(now, plan.expires_at)
     except QuietTimeError as error:
         yield Row("quiet times", "keeps", str(error), "time")

@@ -95,7 +95,7 @@ def test_the_site_and_the_connection_keep_it(
     connection = '{"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"protected_groups": ["a"]}}'
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", connection)
     _, found, _ = stored("explain", "a")
-    assert found["kept_by"] == ["connection", "site"]
+    assert found["kept_by"] == ["connection", "site", "approval"]
     assert any("need an approval" in row["evidence"] for row in of(found, "site"))
 
 
