@@ -1,0 +1,44 @@
+"""A group that was deleted, and that somebody made again as a share group, gets no offsets of a consumer group."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.backup.named import backup_named
+from airflow_kafka_groups.maintenance.restore.apply import apply_changes
+from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupState, GroupType
+from tests.integration.conftest import config_of, connection_client
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.tools import share_consumer
+from tests.lab.topics import create_topics, produce
+
+TOPIC, GROUP = "restore-share-topic", "restore-share"
+
+
+@pytest.mark.safety
+async def test_a_share_group_of_the_same_name_is_kept(kafka41: KafkaCluster, tmp_path: Path) -> None:
+    where, layout = kafka41.bootstrap, Layout(tmp_path, "prod")
+    await asyncio.to_thread(create_topics, where, {TOPIC: 1})
+    await asyncio.to_thread(produce, where, {(TOPIC, 0): 5})
+    await asyncio.to_thread(commit_offsets, where, {GROUP: {(TOPIC, 0): 2}})
+    async with connection_client(config_of(kafka41)) as admin, asyncio.timeout(120):
+        backup = await backup_named(admin, layout, group_ids=[GROUP])
+        (await admin.delete_consumer_groups([GROUP])).raise_for_errors()
+        (early,) = await propose_restore(admin, layout, backup.plan_id)
+        with share_consumer(kafka41, GROUP, TOPIC):
+            (used,) = await propose_restore(admin, layout, backup.plan_id)
+            (in_use,) = await apply_changes(admin, [used], dry_run=False, may_be_absent=True)
+        while (await admin.list_groups())[GROUP].state is not GroupState.EMPTY:  # noqa: ASYNC110
+            await asyncio.sleep(0.5)
+        (late,) = await propose_restore(admin, layout, backup.plan_id)
+        done = [(await apply_changes(admin, [each], dry_run=False, may_be_absent=True))[0] for each in (early, late)]
+        kind = (await admin.list_groups())[GROUP].type
+    assert [each.outcome for each in (in_use, *done)] == [ChangeOutcome.KEPT] * 3, (in_use, done)
+    assert kind is GroupType.SHARE
