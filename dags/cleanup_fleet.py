@@ -96,8 +96,8 @@ with DAG(
         report = CleanupReportOperator(
             task_id="report", plan_id=result_of("clean_up.plan", "plan_id"), trigger_rule="all_done", **scope
         )
-        planning = (find_coordinators, list_offsets, judge_staleness, plan, notify)
-        chain(*planning, backup, approve, delete, verify, report)
+        chain(find_coordinators, list_offsets, judge_staleness, plan, backup, approve, delete, verify, report)
+        plan >> notify >> report  # an owner who cannot be notified does not hold up the groups of others
 
     fleet = FleetReportOperator(
         task_id="fleet",
@@ -109,5 +109,5 @@ with DAG(
     done = EmptyOperator(task_id="done")  # fails if a cluster fails: the report, which always runs, hides no failure
 
     policy >> clean_up.expand_kwargs(clusters.output) >> fleet
-    [dag.get_task("clean_up.verify"), fleet] >> done
+    [dag.get_task("clean_up.verify"), dag.get_task("clean_up.notify"), fleet] >> done
 # [END cleanup_fleet]
