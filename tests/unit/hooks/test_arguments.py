@@ -252,3 +252,9 @@ def test_a_time_has_a_zone_or_is_in_milliseconds(value: Any, milliseconds: int) 
 @pytest.mark.parametrize("value", ["2026-01-01T00:00:00", "yesterday", "-5", -5, 1.5, None, True], ids=repr)
 def test_a_time_that_could_be_another_one_is_refused(value: Any) -> None:
     refused(read_milliseconds, "field", value)
+
+
+@pytest.mark.parametrize("value", ["1969-12-31T23:59:59.999+00:00", "0001-01-01T00:00:00+00:00"])
+def test_a_time_before_1970_is_refused_as_a_negative_number_is(value: str) -> None:
+    """Brokers take -1 for the end of the log and -2 for its start: a reset went to the end."""
+    refused(read_milliseconds, "field", value)
