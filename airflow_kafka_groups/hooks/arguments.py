@@ -237,7 +237,10 @@ def read_milliseconds(field: str, value: Any) -> int:
             moment = None
         if moment is None or moment.tzinfo is None:
             raise ConfigurationError(field, value, "write it as 2026-01-31T12:00:00+00:00, with its zone")
-        return round(moment.timestamp() * 1000)
+        milliseconds = round(moment.timestamp() * 1000)
+        if milliseconds < 0:  # to brokers, some of these are the ends of a log
+            raise ConfigurationError(field, value, "must be a time since 1970")
+        return milliseconds
     return read_integer(field, value)
 
 
