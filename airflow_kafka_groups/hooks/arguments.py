@@ -24,6 +24,9 @@ from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 T = TypeVar("T")
 M = TypeVar("M", bound=StrEnum)
 
+_SECONDS_BELOW = 100_000_000_000
+"""Seconds since 1970 until the year 5138; as milliseconds, a time before March 1973, when there was no Kafka."""
+
 
 def read_strings(field: str, value: Any) -> list[str]:
     """Read a list of non-empty strings, passed as a list or a JSON string.
@@ -241,7 +244,10 @@ def read_milliseconds(field: str, value: Any) -> int:
         if milliseconds < 0:  # to brokers, some of these are the ends of a log
             raise ConfigurationError(field, value, "must be a time since 1970")
         return milliseconds
-    return read_integer(field, value)
+    number = read_integer(field, value)
+    if 0 < number < _SECONDS_BELOW:
+        raise ConfigurationError(field, value, f"is {number} ms after 1970; give milliseconds: seconds times 1000")
+    return number
 
 
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:

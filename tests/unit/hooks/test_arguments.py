@@ -241,8 +241,9 @@ def test_states_and_types_are_known_in_any_case() -> None:
         ("1970-01-01T00:00:01+00:00", 1_000),
         ("1970-01-01T01:00:00.5+01:00", 500),
         (" 2026-01-01T00:00:00Z ", 1_767_225_600_000),
-        ("1500", 1_500),
-        (1_500, 1_500),
+        ("1767225600500", 1_767_225_600_500),
+        (1_767_225_600_500, 1_767_225_600_500),
+        (0, 0),
     ],
 )
 def test_a_time_has_a_zone_or_is_in_milliseconds(value: Any, milliseconds: int) -> None:
@@ -252,6 +253,12 @@ def test_a_time_has_a_zone_or_is_in_milliseconds(value: Any, milliseconds: int) 
 @pytest.mark.parametrize("value", ["2026-01-01T00:00:00", "yesterday", "-5", -5, 1.5, None, True], ids=repr)
 def test_a_time_that_could_be_another_one_is_refused(value: Any) -> None:
     refused(read_milliseconds, "field", value)
+
+
+@pytest.mark.parametrize("value", [1_767_225_600, "1767225600"])
+def test_seconds_are_not_taken_for_milliseconds(value: Any) -> None:
+    with pytest.raises(ConfigurationError, match="seconds times 1000"):
+        read_milliseconds("field", value)
 
 
 @pytest.mark.parametrize("value", ["1969-12-31T23:59:59.999+00:00", "0001-01-01T00:00:00+00:00"])

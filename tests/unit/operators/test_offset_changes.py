@@ -46,7 +46,7 @@ def records(storage: Path) -> list[dict[str, Any]]:
         ({"shift_by": "-2"}, 3),
         ({"shift_by": -100}, 2),
         ({"shift_by": 100}, 10),
-        ({"timestamp": 1000}, 7),
+        ({"timestamp": 1_767_225_600_000}, 7),
         ({"timestamp": "2026-01-01T00:00:00+00:00"}, 7),
     ],
 )
