@@ -1,0 +1,102 @@
+"""Pruning of files on a real S3 server, where Hadoop's S3A and consoles keep an empty object for each folder."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import boto3
+import pytest
+
+from airflow_kafka_groups.doctor.finding import Report
+from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
+
+OLD = "20200101T000000Z-00000001"
+VERDICTS = f"tables/verdicts/snapshot_id={OLD}"
+
+
+@pytest.fixture(scope="module")
+def store() -> Iterator[ObjectStore]:
+    with ObjectStore() as store, reached(store):
+        attach_s3(skip_instance_cache=True)
+        yield store
+
+
+@pytest.fixture
+def layout(store: ObjectStore) -> Layout:
+    from airflow.sdk import ObjectStoragePath
+
+    return Layout(ObjectStoragePath(f"s3://{BUCKET}/{uuid.uuid4().hex}"), "prod")
+
+
+def put(layout: Layout, where: str, content: bytes = b"") -> None:
+    """Write an object as another program does, such as Spark."""
+    base: Any = layout.base
+    boto3.client("s3").put_object(Bucket=BUCKET, Key=f"{base.key}/prod/{where}", Body=content)
+
+
+def put_snapshot(layout: Layout, snapshot_id: str) -> None:
+    manifest = {"format": 1, "snapshot_id": snapshot_id, "cluster": "prod"}
+    put(layout, f"manifests/{snapshot_id}.json", json.dumps(manifest).encode())
+    put(layout, f"data/{snapshot_id}/part-00000.parquet", b"rows")
+    put(layout, f"tables/verdicts/snapshot_id={snapshot_id}/part-00000.parquet", b"rows")
+
+
+def prune_all(layout: Layout) -> PruneReport:
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 60}, keep_newest=1)
+    return prune(layout, limits, now=datetime.now(UTC), dry_run=False)
+
+
+@pytest.mark.parametrize(
+    "markers",
+    [(), (f"data/{OLD}/",), (f"{VERDICTS}/",), ("data/", "tables/", "tables/verdicts/", f"data/{OLD}/")],
+    ids=["none", "of the rows", "of the verdicts", "of all folders"],
+)
+def test_an_old_snapshot_is_removed_with_the_empty_objects_of_its_folders(
+    layout: Layout, markers: tuple[str, ...]
+) -> None:
+    newest = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000002"
+    for snapshot_id in (OLD, newest):
+        put_snapshot(layout, snapshot_id)
+    for marker in markers:
+        put(layout, marker)
+    found = prune_all(layout)
+    assert found.foreign == {}
+    assert found.removed["snapshot"] == (OLD,)
+    assert list_names(layout.root / "data") == [newest]
+    assert read_file(layout.manifest(OLD)) is None
+    assert prune_all(layout).files == 0
+
+
+@pytest.mark.safety
+def test_what_somebody_adds_to_a_folder_meanwhile_stays(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All old sets are looked into before the first is removed, and a store may list late."""
+    newest, look_into = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000002", FileSet.look_into
+    for snapshot_id in (OLD, newest):
+        put_snapshot(layout, snapshot_id)
+
+    def look_early(file_set: FileSet, cluster: str) -> None:
+        look_into(file_set, cluster)
+        put(layout, f"data/{OLD}/notes.txt", b"mine")
+
+    monkeypatch.setattr(FileSet, "look_into", look_early)
+    prune_all(layout)
+    assert read_file(layout.snapshot_data(OLD) / "notes.txt") == b"mine"
+
+
+@pytest.mark.safety
+def test_the_doctor_removes_its_own_file_only(layout: Layout) -> None:
+    """Another doctor may be trying the same storage: without its file, it would find the storage unfit."""
+    other = layout.base / PROBE_FOLDER / "0123456789abcdef"
+    create_file(other, b"one")
+    examine_storage(layout.base, Report())
+    assert read_file(other) == b"one"
+    assert list_names(layout.base / PROBE_FOLDER) == [other.name]
