@@ -10,9 +10,12 @@ from typing import Any
 
 import boto3
 import pytest
+import s3fs
+from botocore.exceptions import ClientError
 
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
@@ -100,3 +103,26 @@ def test_the_doctor_removes_its_own_file_only(layout: Layout) -> None:
     examine_storage(layout.base, Report())
     assert read_file(other) == b"one"
     assert list_names(layout.base / PROBE_FOLDER) == [other.name]
+
+
+@pytest.mark.safety
+def test_what_the_store_does_not_let_go_is_not_reported_as_removed(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 answers a request to delete several objects with 200, whatever became of each; s3fs looks at no answer."""
+    newest, call = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000002", s3fs.S3FileSystem._call_s3
+    for snapshot_id in (OLD, newest):
+        put_snapshot(layout, snapshot_id)
+
+    async def deny(fs: Any, method: str, *arguments: Any, **named: Any) -> Any:
+        if method == "delete_objects":
+            keys = [each["Key"] for each in named["Delete"]["Objects"]]
+            return {"Errors": [{"Key": key, "Code": "AccessDenied", "Message": "Access Denied"} for key in keys]}
+        if method == "delete_object":
+            raise ClientError({"Error": {"Code": "AccessDenied", "Message": "Access Denied"}}, "DeleteObject")
+        return await call(fs, method, *arguments, **named)
+
+    monkeypatch.setattr(s3fs.S3FileSystem, "_call_s3", deny)
+    with pytest.raises(StorageError, match="Denied"):
+        prune_all(layout)
+    assert read_file(layout.manifest(OLD)) is not None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.file_sets import FileSet
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from tests.unit.operators import scene
 
@@ -79,3 +80,71 @@ def test_a_folder_where_a_file_belongs_keeps_its_set_and_not_all_others(tmp_path
     assert odd.exists()
     assert not listing.exists()
     assert len(found["foreign"]) == 1
+
+
+LEFT = ".0a1b2c3d.tmp"
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        f"manifests/.{OLD}.json{LEFT}",
+        f"members/.{OLD}.parquet{LEFT}",
+        f"plans/.{OLD}.parquet{LEFT}",
+        f"backups/.{OLD}-0a1b2c3d.parquet{LEFT}",
+        f"reports/.{OLD}.html{LEFT}",
+        f"changes/.{OLD}-restore-before.json{LEFT}",
+        f"listings/.{OLD}.json{LEFT}",
+    ],
+)
+def test_what_a_killed_process_was_about_to_write_is_not_kept_for_ever(tmp_path: Path, where: str) -> None:
+    """A backup that was being written may be hundreds of megabytes; nobody ever reads what is left of it."""
+    left = tmp_path / scene.CLUSTER / where
+    left.parent.mkdir(parents=True)
+    left.write_text("to")
+    recent = left.with_name(left.name.replace(OLD, new_id()))
+    recent.write_text("to")
+    foreign = left.with_name(f".{OLD}.notes{LEFT}")
+    foreign.write_text("mine")
+    newest = new_id()
+    write(tmp_path, f"manifests/{newest}.json", {"snapshot_id": newest})
+    assert prune(tmp_path)["foreign"] == {}
+    assert not left.exists()
+    assert recent.exists(), "its process may be writing still"
+    assert foreign.exists()
+
+
+@pytest.mark.safety
+def test_what_a_killed_process_has_left_is_not_the_newest_of_a_kind(tmp_path: Path) -> None:
+    backup = OLD
+    write(tmp_path, f"backups/{backup}.json", {"plan_id": backup})
+    left = write(tmp_path, f"plans/.{new_id()}.json{LEFT}", {})
+    newest = new_id()
+    write(tmp_path, f"manifests/{newest}.json", {"snapshot_id": newest})
+    assert prune(tmp_path)["removed"]["cleanup"] == 0
+    assert left.exists()
+
+
+@pytest.mark.parametrize("kind", ["file", "folder"])
+def test_two_prunings_at_once_both_come_to_their_end(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the other one has removed since this one looked is no error of the storage."""
+    name = f"listings/{OLD}.json" if kind == "file" else f"data/{OLD}/part-00000.parquet"
+    gone = write(tmp_path, name, {})
+    newest = new_id()
+    for where in ("manifests", "listings"):
+        write(tmp_path, f"{where}/{newest}.json", {"snapshot_id": newest})
+    looked: list[str] = []
+    look_into = FileSet.look_into
+
+    def look_while_another_removes(file_set: FileSet, cluster: str) -> None:
+        look_into(file_set, cluster)
+        looked.append(file_set.id)
+        gone.unlink()
+        if kind == "folder":
+            gone.parent.rmdir()
+
+    monkeypatch.setattr(FileSet, "look_into", look_while_another_removes)
+    prune(tmp_path)
+    assert looked == [OLD]
