@@ -14,6 +14,8 @@ from airflow_kafka_groups.maintenance.durable_files import (
     is_exclusive,
     list_names,
     local_path,
+    remove_file,
+    remove_folder,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
@@ -42,8 +44,8 @@ def examine_storage(root: StoragePath, report: Report) -> None:
             _examine_listing(folder, probe, report)
     finally:
         with suppress(Exception):  # what is left over has no meaning to anybody
-            probe.unlink()
-            folder.rmdir()
+            remove_file(probe)
+            remove_folder(folder)
     _examine_space(root, report)
 
 

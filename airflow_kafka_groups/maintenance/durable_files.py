@@ -17,6 +17,7 @@ import inspect
 import os
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,27 @@ def sync_file(path: StoragePath) -> None:
         with local.open("rb") as file:
             os.fsync(file.fileno())
         sync_folder(local.parent)
+
+
+def remove_file(path: StoragePath) -> None:
+    """Remove a file; one that is gone counts as removed. Raises ``StorageError``."""
+    local = local_path(path)
+    with storage_errors("removed", path), suppress(FileNotFoundError):
+        # Not by ``unlink``: s3fs then removes several objects at once, and looks at no answer.
+        local.unlink() if local is not None else _fs(path).rm_file(_key(path))
+
+
+def remove_folder(folder: StoragePath) -> None:
+    """Remove a folder whose files were removed. Raises ``StorageError``, and leaves what somebody else put into it.
+
+    An object store has no folders, except for the empty object that Hadoop and consoles of S3 keep for one.
+    """
+    local = local_path(folder)
+    with storage_errors("removed", folder), suppress(FileNotFoundError):
+        if local is not None:
+            local.rmdir()
+        elif _protocols(folder) & _S3:  # not by ``rmdir``, which removes all that is in it
+            _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
 
 
 def _read_part(path: Path, start: int, end: int) -> bytes:

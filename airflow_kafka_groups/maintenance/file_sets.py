@@ -11,14 +11,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from pathlib import Path
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import (
+    list_names,
+    local_path,
+    read_file,
+    remove_file,
+    remove_folder,
+)
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
@@ -73,6 +78,8 @@ _IN_FOLDER = re.compile(
     r"\d{6}\.json|\.\d{6}\.json\.[0-9a-f]{8}\.tmp"
     r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
 )
+_TORN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
+"""What a file of a disk is called until it is complete: a process that is killed leaves it, and nobody reads it."""
 _OBSERVED = paths.summaries(TableName.OBSERVATIONS)
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
@@ -90,11 +97,15 @@ _REPORT_BEGINS = HEAD.encode()
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A file of a set, or a folder of such files: where it is, and the folder of its kind."""
+    """A file of a set, or a folder of such files: where it is, and the folder of its kind.
+
+    :param is_torn: whether it is what a killed process was about to create.
+    """
 
     path: StoragePath
     place: str
     is_folder: bool
+    is_torn: bool = False
 
 
 @dataclass(slots=True)
@@ -126,36 +137,48 @@ class FileSet:
         """The time in the id, or that of what the files say, if it is later: until then they may be needed."""
         return max(self.made_at, self.until or self.made_at, self.expires_at or self.made_at)
 
+    @property
+    def is_torn(self) -> bool:
+        """Whether there is nothing of it but what a killed process was about to create."""
+        return all(found.is_torn for found in self.found)
+
     def look_into(self, cluster: str) -> None:
         """Find all its files, and read what they are.
 
         :param cluster: the folder of the cluster that they must be of.
         """
         for found in self.found:
+            local = local_path(found.path)
+            if local is not None and local.exists() and local.is_dir() is not found.is_folder:
+                self.foreign = f"{local} is {'not ' if found.is_folder else ''}a folder"
+                continue
             if found.is_folder:
                 self._look_into_folder(found.path)
                 continue
             self.files.append(found.path)
+            if found.is_torn:
+                continue
             if (why := _why_foreign(found.path, found.place, self, cluster)) is not None:
                 self.foreign = why
         self.foreign = self.foreign or _why_unproven(self)
 
     def _look_into_folder(self, folder: StoragePath) -> None:
-        if isinstance(folder, Path) and folder.is_symlink():
+        local = local_path(folder)
+        if local is not None and local.is_symlink():
             self.foreign = f"{folder} is a link: what is behind it may be somebody else's"
             return
-        for inside in sorted(folder.iterdir(), key=lambda path: path.name):
-            if not _IN_FOLDER.fullmatch(inside.name):
-                self.foreign = f"{inside} is not a file of this package"
-            self.files.append(inside)
+        for name in list_names(folder):
+            if not _IN_FOLDER.fullmatch(name):
+                self.foreign = f"{folder / name} is not a file of this package"
+            self.files.append(folder / name)
 
     def remove(self) -> None:
         """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
         for path in self.files:
-            path.unlink()
+            remove_file(path)
         for found in self.found:
-            if found.is_folder and found.path.exists():  # object stores have no empty folders
-                found.path.rmdir()
+            if found.is_folder:
+                remove_folder(found.path)
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
@@ -164,18 +187,18 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     for folder, pattern, is_folder in _PLACES[kind]:
         place = layout.root / folder
         for name in list_names(place):  # a folder that only seems to be absent would leave half of a set behind
-            if (match := pattern.fullmatch(name)) and is_id(match[1]):
+            torn = None if is_folder else _TORN.fullmatch(name)
+            if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
-                file_set.found.append(_Found(place / name, folder, is_folder))
+                file_set.found.append(_Found(place / name, folder, is_folder, torn is not None))
     return [sets[id_] for id_ in sorted(sets)]
 
 
 def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
     """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
     if folder == paths.REPORTS:
-        with path.open("rb") as page:
-            begin = page.read(len(_REPORT_BEGINS))
-        return None if begin == _REPORT_BEGINS else f"{path} is not a report of this package"
+        begins = (read_file(path) or b"").startswith(_REPORT_BEGINS)
+        return None if begins else f"{path} is not a report of this package"
     if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
         return None
     try:
@@ -205,9 +228,9 @@ def _counts_from(folder: str) -> tuple[str, ...]:
 
 def _why_unproven(one: FileSet) -> str | None:
     """Return why rows may be somebody else's, ``None`` when each folder's JSON file says that they are ours."""
-    places = [str(path) for path in one.files]
     for folder, what in ((paths.PLANS, "header"), (paths.BACKUPS, "manifest")):
-        rows = [place for place in places if f"/{folder}/" in place and place.endswith(".parquet")]
-        if one.kind is FileKind.CLEANUP and rows and not any(f"/{folder}/{one.id}.json" in place for place in places):
+        files = [found.path for found in one.found if found.place == folder and not found.is_torn]
+        rows = [path for path in files if path.name.endswith(".parquet")]
+        if one.kind is FileKind.CLEANUP and rows and not any(path.name == f"{one.id}.json" for path in files):
             return f"{rows[0]} has no {what}: nothing says that this package wrote it"
     return None

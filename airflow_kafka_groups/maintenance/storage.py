@@ -57,12 +57,6 @@ class StoragePath(Protocol):
     def write_bytes(self, data: bytes, /) -> int:
         """Write the file."""
 
-    def unlink(self) -> None:
-        """Remove the file."""
-
-    def rmdir(self) -> None:
-        """Remove the folder, which must be empty."""
-
 
 def utc_now() -> datetime:
     """Return the time, with its zone."""
