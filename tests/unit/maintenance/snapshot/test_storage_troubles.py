@@ -1,0 +1,70 @@
+"""Snapshots on a disk that becomes full, and in folders with files of other people."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.snapshot import table
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.storage import storage_errors
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, Ticking
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+COPIES = ["README.json", "{} copy.json", "{}.bak.json", "{} (1).json", "0-notes.json"]
+
+
+@pytest.mark.parametrize("name", COPIES)
+async def test_a_file_of_somebody_else_among_the_manifests_is_no_snapshot(tmp_path: Path, name: str) -> None:
+    """Whoever edits a manifest copies it first. The jobs leave such a file out, and so does pruning."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    first = (await snapshot(admin, layout)).manifest.snapshot_id
+    manifest = Path(str(layout.manifest(first)))
+    copy = manifest.with_name(name.format(first))
+    copy.write_bytes(manifest.read_bytes())
+    second = (await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=1)))).snapshot_id
+    assert last_members(layout, ["g"], await admin.cluster_id()) == {}
+    assert latest_manifest(layout).snapshot_id == second
+    assert snapshot_ids(layout) == [first, second]
+    assert copy.exists()
+
+
+async def test_a_snapshot_that_does_not_fit_leaves_nothing_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it left would fill the disk for good: a running deletion could not write its journal any more."""
+
+    def fill(file: IO[bytes], *_: Any) -> int:
+        file.write(b"some of the rows")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(table, "write_parquet", fill)
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    with pytest.raises(StorageError, match="No space left"):
+        await snapshot(admin, layout)
+    assert names_in(tmp_path.rglob("part-*")) == []
+    assert names_in(tmp_path.glob("prod/data/*")) == []
+
+
+def names_in(paths: Iterable[Path]) -> list[str]:
+    return [path.name for path in paths]
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_of_a_full_disk_the_remedy_is_room(tmp_path: Path, number: int) -> None:
+    with (
+        pytest.raises(StorageError, match=r"Make room there, or choose another storage_path$"),
+        storage_errors("written", tmp_path),
+    ):
+        raise OSError(number, "No space left on device")
