@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
@@ -154,4 +154,4 @@ def _oldest_snapshot(layout: Layout, removed: Collection[str]) -> datetime | Non
     """
     folders = [layout, *(other for other, _ in other_folders(layout))]
     found = [id_ for folder in folders for id_ in snapshot_ids(folder) if folder != layout or id_ not in removed]
-    return min(map(time_of, filter(is_id, found)), default=None)
+    return min(map(time_of, found), default=None)

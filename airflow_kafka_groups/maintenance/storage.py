@@ -7,6 +7,7 @@ an incomplete file set is recognizable. docs/formats.md specifies the formats.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import secrets
@@ -57,6 +58,9 @@ class StoragePath(Protocol):
     def write_bytes(self, data: bytes, /) -> int:
         """Write the file."""
 
+    def unlink(self) -> None:
+        """Remove the file."""
+
 
 def utc_now() -> datetime:
     """Return the time, with its zone."""
@@ -81,6 +85,8 @@ def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
         remedy = "Check storage_path and the storage's connection"
         if isinstance(exc, PermissionError):
             remedy = "Give this user access, or choose another storage_path"
+        if isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "Make room there, or choose another storage_path"
         raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy}") from exc
 
 

@@ -15,8 +15,10 @@ concerns the next ``count`` requests whose path or query contains ``path``:
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import os
 import socket
 import sys
 import threading
@@ -48,18 +50,15 @@ def keep_on_disk(folder: Path, bucket: str) -> None:
     def put_on_disk(self: Any, bucket_name: str, key_name: str, value: bytes, *more: Any, **named: Any) -> Any:
         path = folder / bucket_name / key_name
         path.parent.mkdir(parents=True, exist_ok=True)
-        if key_name.endswith("/"):  # the empty object of a folder; after a restart, there is none
-            path.mkdir(exist_ok=True)
-            return put(self, bucket_name, key_name, value, *more, **named)
         part = folder / f"{threading.get_ident()}.tmp"
         part.write_bytes(value)
-        part.replace(path)
+        with contextlib.suppress(NotADirectoryError):  # the empty object of a folder: after a restart, there is none
+            os.replace(part, f"{path}/" if key_name.endswith("/") else path)
         return put(self, bucket_name, key_name, value, *more, **named)
 
     def delete_on_disk(self: Any, bucket_name: str, key_name: str, *more: Any, **named: Any) -> Any:
-        path = folder / bucket_name / key_name
-        if not path.is_dir():  # a key that only begins the names of others is no object
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(IsADirectoryError):  # a key that only begins the names of others is no object
+            (folder / bucket_name / key_name).unlink(missing_ok=True)
         return delete(self, bucket_name, key_name, *more, **named)
 
     def one_at_a_time(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -124,13 +124,12 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
     Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` that says how a
     snapshot is judged, if it is not.
     """
-    from airflow_kafka_groups.contracts.ids import is_id
     from airflow_kafka_groups.exceptions import SnapshotError
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
     if args.snapshot_id is None and not layout.judged(snapshot_id):
-        older = next((id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_) and layout.judged(id_)), None)
+        older = next((id_ for id_ in reversed(snapshot_ids(layout)) if layout.judged(id_)), None)
         if older is not None:
             say(f"Snapshot {snapshot_id} is not judged: planning from {older}, the newest that is.")
             return older

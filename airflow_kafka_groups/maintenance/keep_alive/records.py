@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
@@ -97,7 +97,7 @@ def latest_known_time(layout: Layout, now: datetime) -> datetime:
 
     Raises ``StorageError``.
     """
-    known = [time_of(snapshot_id) for snapshot_id in snapshot_ids(layout) if is_id(snapshot_id)]
+    known = list(map(time_of, snapshot_ids(layout)))
     latest = max(known, default=now)
     if latest > now:
         log.warning(
@@ -193,7 +193,7 @@ def other_folders(layout: Layout) -> Iterator[tuple[Layout, list[str]]]:
 
 def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
     """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may."""
-    newest = max(filter(is_id, snapshot_ids(layout)), default=None)
+    newest = max(snapshot_ids(layout), default=None)
     try:
         return newest is None or load_manifest(layout, newest).kafka_cluster_id == kafka_cluster_id
     except SnapshotError:

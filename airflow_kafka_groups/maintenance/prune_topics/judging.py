@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.contracts.durations import show_duration
-from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, is_partial, snapshot_ids
@@ -168,7 +167,7 @@ def judge(
         left = {id_: group for id_, group in left.items() if not group.is_settled(enough, observations)}
         if not left:
             break
-        if not is_id(snapshot_id) or snapshot_id >= newest.snapshot_id:
+        if snapshot_id >= newest.snapshot_id:
             continue
         older = SnapshotReader(layout, snapshot_id)
         cluster_id = older.manifest.kafka_cluster_id

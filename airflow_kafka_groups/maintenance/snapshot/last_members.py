@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.maintenance.snapshot.members import (
     TEXT_LIMIT,
     MembersTable,
@@ -143,7 +143,7 @@ def last_client_ids(
     if unreadable:
         return {}
     asked = {quiet.group_id: quiet for quiet in quiet_since}
-    ids = list(filter(is_id, snapshot_ids(layout)))
+    ids = snapshot_ids(layout)
     found: dict[GroupId, str] = {}
     for group_id, last in _of_tables(tables, asked).items():
         quiet = asked[group_id]

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import timedelta
 
-from airflow_kafka_groups.contracts.ids import is_id, time_of, time_prefix
+from airflow_kafka_groups.contracts.ids import time_of, time_prefix
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -31,7 +31,7 @@ def later_snapshots(
     for anything can be called so; its manifest is read once.
     """
     known = set() if known is None else known
-    ids = list(filter(is_id, snapshot_ids(layout)))
+    ids = snapshot_ids(layout)
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
     # A listing may be late: what it lacks is asked for by its name.
     if snapshot_id not in known or ids[place : place + 1] != [snapshot_id]:

@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import utc_times
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
@@ -71,9 +71,11 @@ def _read_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
 
 
 def snapshot_ids(layout: Layout) -> list[str]:
-    """Return the ids of all snapshots with a manifest, oldest first. Raises ``StorageError``."""
-    names = list_names(layout.manifests)
-    return sorted(name.removesuffix(".json") for name in names if name.endswith(".json") and not name.startswith("."))
+    """Return the ids of all snapshots with a manifest, oldest first. Raises ``StorageError``.
+
+    A file with another name, such as the copy that somebody made of a manifest, is no snapshot.
+    """
+    return list_ids(layout.manifests)
 
 
 def is_partial(manifest: SnapshotManifest) -> bool:
@@ -113,7 +115,7 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     ``StorageError``.
     """
     latest = manifest.observed_at - ago
-    older = (id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_) and time_of(id_) <= latest)
+    older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
     # After a change of what is snapshotted, no older one is of the same groups.
     for snapshot_id in islice(older, _MOST_READ):
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
+from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
@@ -97,8 +100,14 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
     folder = layout.snapshot_data(snapshot_id)
     with storage_errors("written", folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / SNAPSHOT_FILE).open("wb") as file:
-            return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
+        try:
+            with (folder / SNAPSHOT_FILE).open("wb") as file:
+                return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
+        except BaseException:  # what does not fit would fill the disk for good
+            with suppress(StorageError):
+                remove_file(folder / SNAPSHOT_FILE)
+                remove_folder(folder)
+            raise
 
 
 def write_parquet(
