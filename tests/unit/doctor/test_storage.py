@@ -63,3 +63,18 @@ def test_little_free_space_is_a_warning(tmp_path: Path, monkeypatch: pytest.Monk
     assert found(tmp_path)["free space"] is Status.WARNING
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(10, 9, 1_000_000_000))
     assert found(tmp_path)["free space"] is Status.OK
+
+
+def test_a_folder_that_this_user_may_not_enter_ends_no_other_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command showed one line, and none of what it had found out about the cluster before."""
+
+    def deny(path: object, *_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    for place, name in ((Path, "exists"), (shutil, "disk_usage"), (durable_files, "create_local")):
+        monkeypatch.setattr(place, name, deny)
+    checks = found(tmp_path / "locked" / "kafka-groups")
+    monkeypatch.undo()
+    assert checks == {"storage": Status.FAILED}
