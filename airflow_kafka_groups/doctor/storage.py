@@ -59,9 +59,12 @@ def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) ->
 
 def _examine_space(root: StoragePath, report: Report) -> None:
     local = local_path(root)
-    if local is None or not local.exists():
+    if local is None:
         return
-    free = shutil.disk_usage(local).free
+    try:
+        free = shutil.disk_usage(local).free
+    except OSError:  # there is no such folder, or this user may not enter it: it could not be created, either
+        return
     text = f"{free / 1e9:,.1f} GB are free."
     if free < FEW_BYTES:
         report.warn("free space", text, "Free some space, or run the DAG prune_kafka_groups_files.")
