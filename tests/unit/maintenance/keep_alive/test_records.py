@@ -146,6 +146,21 @@ async def test_the_first_run_of_another_connection_counts_during_a_deletion(
     assert records.read_new() == {}, "what was read counts from the first reading on"
 
 
+@pytest.mark.safety
+def test_the_first_run_ever_of_another_connection_counts_during_a_deletion(layout: Layout) -> None:
+    """Its folder is made by that run: no snapshot was taken by that connection before, and no run recorded."""
+    records = KeepAliveRecords(layout, "k")
+    assert records.read() == {}
+    assert records.read_new() == {}
+    other_folder(layout)
+    assert set(records.read_new()) == {"a", "b"}
+    write(
+        Layout(layout.base, "standby"), SECOND, "before", BEFORE.replace(b'"what"', b'"kafka_cluster_id": "k", "what"')
+    )
+    assert set(records.read_new()) == {"a", "b"}
+    assert records.read_new() == {}
+
+
 def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     other = other_folder(layout)
     iterdir = Path.iterdir
