@@ -122,6 +122,7 @@ class KeepAliveRecords:
         self._kafka_cluster_id = kafka_cluster_id
         self._kinds = kinds
         self._folders = [layout]
+        self._looked_at: set[str] = set()
         self._seen: set[str] = set()
 
     def read(self) -> dict[str, KeptAlive]:
@@ -130,23 +131,24 @@ class KeepAliveRecords:
         Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
         """
         self._seen.clear()
+        self._looked_at.clear()
         self._folders = [self._layout]
-        found = self._read_new(self._layout)
-        for other, inside in other_folders(self._layout) if self._kafka_cluster_id else ():
-            of_this_cluster = self._read_new(other) if CHANGES in inside else {}
-            if of_this_cluster or _may_be_of(other, self._kafka_cluster_id):
-                self._folders.append(other)
-            _merge(found, of_this_cluster)
-        return found
+        return self.read_new()
 
     def read_new(self) -> dict[str, KeptAlive]:
-        """Return the groups of the runs that were recorded since, in the folders that may be of this cluster.
+        """Return the groups of the runs that were recorded since, in new folders and those that may be of this cluster.
 
         Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
         """
         found: dict[str, KeptAlive] = {}
         for folder in self._folders:
             _merge(found, self._read_new(folder))
+        for other, inside in other_folders(self._layout, self._looked_at) if self._kafka_cluster_id else ():
+            of_this_cluster = self._read_new(other) if CHANGES in inside else {}
+            if of_this_cluster or _may_be_of(other, self._kafka_cluster_id):
+                self._folders.append(other)
+            self._looked_at.add(other.cluster)
+            _merge(found, of_this_cluster)
         return found
 
     def _read_new(self, folder: Layout) -> dict[str, KeptAlive]:
@@ -174,13 +176,15 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
         found[group_id] = replace(later, until=max(kept.until, before.until))
 
 
-def other_folders(layout: Layout) -> Iterator[tuple[Layout, list[str]]]:
+def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tuple[Layout, list[str]]]:
     """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+
+    :param without: names of folders to leave out. Default: none.
 
     Raises ``StorageError``.
     """
     for name in list_names(layout.base):
-        if name == layout.cluster or not is_cluster_name(name):
+        if name == layout.cluster or name in without or not is_cluster_name(name):
             continue
         try:
             inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
