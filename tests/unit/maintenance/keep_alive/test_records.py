@@ -161,6 +161,24 @@ def test_the_first_run_ever_of_another_connection_counts_during_a_deletion(layou
     assert records.read_new() == {}
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize(("shows", "found"), [("k", True), ("another", False), ("nothing", True)])
+@pytest.mark.parametrize(
+    "written", [b'"kafka_cluster_id": null, "what"', b'"what"'], ids=["null", "an earlier version"]
+)
+async def test_a_record_that_does_not_name_its_cluster_may_be_of_this_one(
+    layout: Layout, written: bytes, shows: str, found: bool
+) -> None:
+    """Brokers that start may not know their cluster's id yet. The newest snapshot beside it says what is likely."""
+    other, admin = Layout(layout.base, "standby"), FakeAdmin()
+    (other.root / "changes").mkdir(parents=True)
+    write(other, FIRST, "before", BEFORE.replace(b'"what"', written))
+    if shows != "nothing":
+        admin.cluster = shows
+        await take_snapshot(admin, other, now=Ticking())
+    assert set(KeepAliveRecords(layout, "k").read()) == ({"a", "b"} if found else set())
+
+
 def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     other = other_folder(layout)
     iterdir = Path.iterdir
