@@ -158,7 +158,7 @@ class KeepAliveRecords:
                 continue
             record = _read(path, kind)
             self._seen.add(str(path))
-            if folder is not self._layout and record.get(KAFKA_CLUSTER_ID) != self._kafka_cluster_id:
+            if folder is not self._layout and not self._may_be_of_this_cluster(folder, record.get(KAFKA_CLUSTER_ID)):
                 continue
             at = time_of(run_id)
             if KEPT_AT in record:
@@ -167,6 +167,10 @@ class KeepAliveRecords:
             kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), what)
             _merge(found, {str(group["group_id"]): kept for group in record["groups"]})
         return found
+
+    def _may_be_of_this_cluster(self, folder: Layout, named: object) -> bool:
+        """Whether a record in another folder counts: brokers that start may not know their cluster's id yet."""
+        return _may_be_of(folder, self._kafka_cluster_id) if named is None else named == self._kafka_cluster_id
 
 
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
