@@ -17,7 +17,8 @@ from airflow_kafka_groups.maintenance.durable_files import create_file, list_nam
 from airflow_kafka_groups.maintenance.file_sets import FileKind, find_sets
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.snapshot.table import GroupTable, write_rows
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
@@ -251,3 +252,19 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
             call(nowhere / "1.json")
     with pytest.raises(StorageError):
         Journal(nowhere, "a-cluster").read()
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("what", ["a report or a record", "the rows of a snapshot"])
+def test_a_bucket_that_does_not_exist_is_not_made(store: ObjectStore, what: str) -> None:
+    """s3fs makes the bucket with the folder: a name with a typo would have offsets in a bucket that nobody set up."""
+    import boto3
+    from airflow.sdk import ObjectStoragePath
+
+    layout = Layout(ObjectStoragePath("s3://no-such-bucket/kafka"), "prod")
+    with pytest.raises(StorageError, match="bucket"):
+        if what == "the rows of a snapshot":
+            write_rows(layout, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000001", GroupTable())
+        else:
+            write_json(layout.root / "changes", "record.json", {})
+    assert [bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"]] == [BUCKET]
