@@ -7,7 +7,6 @@ an incomplete file set is recognizable. docs/formats.md specifies the formats.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import secrets
@@ -21,6 +20,7 @@ from typing import IO, Any, Protocol, TypeAlias
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -82,12 +82,7 @@ def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
     except MaintenanceError:
         raise
     except Exception as exc:
-        remedy = "Check storage_path and the storage's connection"
-        if isinstance(exc, PermissionError):
-            remedy = "Give this user access, or choose another storage_path"
-        if isinstance(exc, OSError) and exc.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "Make room there, or choose another storage_path"
-        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy}") from exc
+        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy_of(exc)}") from exc
 
 
 def check_id(field: str, value: object) -> str:
@@ -194,7 +189,7 @@ def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> Stora
     path = folder / name
     data = [] if isinstance(path, Path) else [b"".join(parts)]
     with storage_errors("written", path):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         if isinstance(path, Path):
             same = _write_local(path, parts)
         else:

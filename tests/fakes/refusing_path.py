@@ -15,7 +15,7 @@ class RefusingPath:
     """A path on a disk that behaves like one of an object store.
 
     :param path: where the files are.
-    :param refused: the method that raises: ``open``, ``mkdir``, ``read_bytes``, ``write_bytes``, ``exists`` or ``ls``.
+    :param refused: the method that raises: ``open``, ``read_bytes``, ``write_bytes``, ``exists`` or ``ls``.
     """
 
     protocol = "s3"
@@ -32,7 +32,17 @@ class RefusingPath:
     def __getattr__(self, name: str) -> Any:
         if name == self._refused:
             return self._refuse
+        if name in ("open", "write_bytes"):  # object stores have no folders that would have to be there
+            return self._write(name)
         return getattr(self._path, name)
+
+    def _write(self, name: str) -> Any:
+        def write(*how: Any) -> Any:
+            if name == "write_bytes" or "w" in how[0]:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+            return getattr(self._path, name)(*how)
+
+        return write
 
     def _refuse(self, *_: Any, **__: Any) -> Any:
         raise BotoError("AccessDenied")

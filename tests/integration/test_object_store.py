@@ -262,9 +262,10 @@ def test_a_bucket_that_does_not_exist_is_not_made(store: ObjectStore, what: str)
     from airflow.sdk import ObjectStoragePath
 
     layout = Layout(ObjectStoragePath("s3://no-such-bucket/kafka"), "prod")
+    write = {
+        "the rows of a snapshot": lambda: write_rows(layout, "20260301T120000Z-00000001", GroupTable()),
+        "a report or a record": lambda: write_json(layout.root / "changes", "record.json", {}),
+    }[what]
     with pytest.raises(StorageError, match="bucket"):
-        if what == "the rows of a snapshot":
-            write_rows(layout, f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000001", GroupTable())
-        else:
-            write_json(layout.root / "changes", "record.json", {})
+        write()
     assert [bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"]] == [BUCKET]

@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
+from airflow_kafka_groups.maintenance.storage_access import make_folder
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 
 _ROWS_AT_ONCE = 131_072
@@ -99,7 +100,7 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
     folder = layout.snapshot_data(snapshot_id)
     with storage_errors("written", folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         try:
             with (folder / SNAPSHOT_FILE).open("wb") as file:
                 return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)

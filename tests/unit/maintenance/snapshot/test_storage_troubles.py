@@ -15,7 +15,6 @@ from airflow_kafka_groups.maintenance.snapshot import table
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import storage_errors
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.scene import layout_in, snapshot
@@ -58,12 +57,3 @@ async def test_a_snapshot_that_does_not_fit_leaves_nothing_of_its_rows(
 
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*")]
-
-
-@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
-def test_of_a_full_disk_the_remedy_is_room(tmp_path: Path, number: int) -> None:
-    with (
-        pytest.raises(StorageError, match=r"Make room there, or choose another storage_path$"),
-        storage_errors("written", tmp_path),
-    ):
-        raise OSError(number, "No space left on device")

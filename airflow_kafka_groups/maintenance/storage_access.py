@@ -1,0 +1,27 @@
+"""What differs between disks and object stores, and what to do where a storage refuses."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.storage import StoragePath
+
+_WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+
+
+def make_folder(folder: StoragePath) -> None:
+    """Create a folder and those above it. An object store has none: its library would create the bucket instead."""
+    if getattr(folder, "protocol", None) not in _WITHOUT_FOLDERS:  # an ObjectStoragePath's
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def remedy_of(error: Exception) -> str:
+    """Return what to do about an error of the storage."""
+    if isinstance(error, PermissionError):
+        return "Give this user access, or choose another storage_path"
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return "Make room there, or choose another storage_path"
+    return "Check storage_path and the storage's connection"
