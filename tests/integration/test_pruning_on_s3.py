@@ -30,6 +30,7 @@ VERDICTS = f"tables/verdicts/snapshot_id={OLD}"
 def store() -> Iterator[ObjectStore]:
     with ObjectStore() as store, reached(store):
         attach_s3(skip_instance_cache=True)
+        s3fs.S3FileSystem.clear_instance_cache()  # without a connection's id, paths have one of their own
         yield store
 
 
