@@ -11,8 +11,10 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import backup, plan
 from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.report import write
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -36,6 +38,27 @@ def test_a_plan_is_written_and_shown(judged: str, stored: Cli, tmp_path: Path) -
     assert saved.digest == found["digest"]
     assert Path(found["report"]).is_file()
     assert found["plan_id"] in said
+
+
+@pytest.mark.parametrize("trouble", ["a full disk", "a trend of a newer version"])
+def test_a_plan_whose_report_cannot_be_written_is_shown_all_the_same(
+    judged: str, stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trouble: str
+) -> None:
+    """The plan is in the storage by then: without its id and digest, nobody can look at it, back it up or apply it."""
+    if trouble == "a full disk":
+        monkeypatch.setattr(write, "write_report", full)
+    else:
+        trend = tmp_path / CLUSTER / "reports" / "trend.json"
+        trend.parent.mkdir(parents=True)
+        trend.write_text('{"format": 99, "runs": []}')
+    code, found, said = stored("plan", "--max-share", "1")
+    assert (code, found["counts"]["planned"], found["report"]) == (0, 2, None)
+    assert load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).digest == found["digest"]
+    assert "warning: the report could not be written: " in said
+
+
+def full(*_: Any) -> Path:
+    raise StorageError("reports/one.html could not be written: No space left on device")
 
 
 def test_people_see_the_counts_that_matter_and_the_next_commands(
