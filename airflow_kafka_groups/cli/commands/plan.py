@@ -13,7 +13,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
@@ -93,7 +93,11 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         if retention is None
         else read_integer("--offsets-retention-minutes", retention, minimum=1),
     )
-    report, _ = make_report(layout, plan)
+    report = None
+    try:
+        report, _ = make_report(layout, plan)
+    except (KafkaGroupsError, OSError) as error:  # the plan is there, and has to be known
+        say(f"warning: the report could not be written: {error}")
     rows: list[tuple[Any, ...]]
     if args.kept:
         rows = [(group.group_id, group.verdict, group.reason) for group in plan.kept]
