@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -255,17 +255,19 @@ def test_a_bucket_that_does_not_exist_is_an_error_and_never_an_empty_one(store: 
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("what", ["a report or a record", "the rows of a snapshot"])
-def test_a_bucket_that_does_not_exist_is_not_made(store: ObjectStore, what: str) -> None:
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda layout: write_json(layout.root / "changes", "record.json", {}),
+        lambda layout: write_rows(layout, "20260301T120000Z-00000001", GroupTable()),
+    ],
+    ids=["a report or a record", "the rows of a snapshot"],
+)
+def test_a_bucket_that_does_not_exist_is_not_made(store: ObjectStore, write: Callable[[Layout], object]) -> None:
     """s3fs makes the bucket with the folder: a name with a typo would have offsets in a bucket that nobody set up."""
     import boto3
     from airflow.sdk import ObjectStoragePath
 
-    layout = Layout(ObjectStoragePath("s3://no-such-bucket/kafka"), "prod")
-    write = {
-        "the rows of a snapshot": lambda: write_rows(layout, "20260301T120000Z-00000001", GroupTable()),
-        "a report or a record": lambda: write_json(layout.root / "changes", "record.json", {}),
-    }[what]
     with pytest.raises(StorageError, match="bucket"):
-        write()
+        write(Layout(ObjectStoragePath("s3://no-such-bucket/kafka"), "prod"))
     assert [bucket["Name"] for bucket in boto3.client("s3").list_buckets()["Buckets"]] == [BUCKET]
