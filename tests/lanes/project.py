@@ -139,12 +139,12 @@ LANES = (
     # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.
     _tests("brokers", needs=("classes",), load=0.5, nice=0),
     _tests("old-brokers", needs=("classes",), load=0.5, nice=0),
-    _tests("airflow", needs=("classes", "spark-classes")),
-    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
-    _tests("submit", needs=("classes", "spark-classes")),
+    _tests("airflow", needs=("classes", "spark-classes"), load=0.75),
+    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER)), load=0.75),
+    _tests("submit", needs=("classes", "spark-classes"), load=0.75),
     # Before the short ones, or a processor is idle in the end.
     _tests("unit", needs=("setup",)),
-    _tests("campaign", needs=("classes",)),
+    _tests("campaign", needs=("classes",), load=0.75),
     _tests("component", needs=("setup",)),
     Lane(name="lint", commands=(("make", "lint"),), needs=("setup",), nice=5),
     Lane(name="docs", commands=(("make", "docs"),), needs=("setup",), nice=5),

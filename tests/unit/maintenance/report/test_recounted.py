@@ -173,7 +173,7 @@ async def test_a_deletion_by_name_is_no_point_of_the_trend(tmp_path: Path) -> No
     for name in ("a", "b", "c", "d"):
         admin.add(name, ("t", 0, 1))
     plan = await planned(admin, layout)
-    await delete_names(admin, layout, ["d"], dry_run=False)
+    await delete_names(admin, layout, ["d"], dry_run=False, observe_seconds=0.01)
     runs = update_trend(layout, point_of(plan, {}))  # the file is missing: it is made from the plans
     assert [run.counts.get("found") for run in runs] == [4]
 
