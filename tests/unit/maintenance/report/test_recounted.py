@@ -9,6 +9,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -202,3 +204,45 @@ async def test_what_a_later_run_found_gone_does_not_still_exist(tmp_path: Path) 
     assert "still exist" in render_report(plan, [first], now=LATER)
     assert "still exist" not in render_report(plan, [first, second], now=LATER)
     assert "still exist" in render_report(plan, [first, {**second, "outcomes": []}], now=LATER), "nobody looked again"
+
+
+def cards(html: str) -> dict[str, int]:
+    """Return the numbers at the top of a page by their names."""
+    found = re.findall(r'<div class="card [a-z]*"><b>([0-9,]+)</b><span>([^<]+)</span>', html)
+    return {name: int(number.replace(",", "")) for number, name in found}
+
+
+@pytest.mark.parametrize("dry_run", [False, True])
+async def test_the_numbers_at_the_top_add_up_to_the_planned_groups(tmp_path: Path, *, dry_run: bool) -> None:
+    """Found gone, stopped and not reached are outcomes, too: none of them is missing, or the recheck's."""
+    names = [f"g{number}" for number in range(9)]
+    admin, layout = cluster(*names), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.commit("g1", "t", 0, 99)
+    await delete(admin, layout, plan, dry_run=dry_run)
+    (record,) = records(tmp_path)
+    changed = {
+        "g2": {"outcome": "gone", "code": "gone"},
+        "g3": {"outcome": "kept", "code": "stopped"},
+        "g4": {"outcome": "kept", "code": "came_back"},
+        "g5": {"outcome": "failed", "code": "refused"},
+    }
+    reached = [item for item in record["outcomes"] if item["group_id"] not in ("g7", "g8")]
+    outcomes = [{**item, **changed.get(item["group_id"], {})} for item in reached]
+    shown = cards(render_report(plan, [{**record, "outcomes": outcomes}], now=LATER))
+    after = {name: number for name, number in shown.items() if [*shown].index(name) > [*shown].index("Planned")}
+    assert sum(number for name, number in after.items() if name != "Verified gone") == shown["Planned"] == 9
+    assert after["Kept by the recheck"] == 1, "it moved; no recheck has kept the others"
+
+
+async def test_the_counts_of_what_was_not_deleted_add_up_to_its_heading(tmp_path: Path) -> None:
+    admin, layout = cluster("a", "b", "c"), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.commit("a", "t", 0, 99)
+    await delete(admin, layout, plan)
+    (record,) = records(tmp_path)
+    outcomes = [item for item in record["outcomes"] if item["group_id"] != "c"]
+    text = Balanced(render_report(plan, [{**record, "outcomes": outcomes}], now=LATER)).text
+    section = text.partition("Planned but not deleted")[2]
+    heading, counts = re.match(r"\s+(\d+) (.*?)  ?Group", section).groups()  # type: ignore[union-attr]
+    assert int(heading) == sum(map(int, re.findall(r" (\d+)(?:,|$)", counts.strip()))) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,19 @@ def test_what_is_over_a_limit_is_left_out_from_the_end_and_counted(monkeypatch: 
     assert 0 < len(data["rows"]) < 100
     assert data["total"] == 300
     assert [row[0] for row in data["rows"]] == [row[0] for row in whole[: len(data["rows"])]]
+
+
+def test_names_of_any_script_leave_it_within_its_bound() -> None:
+    """docs/howto/clean-up.md: the table has at most 4 MB, whatever the ids are. Most letters are six bytes of JSON."""
+    owners = [f"владелец-отдела-{number:05}" for number in range(20_000)]
+    plan, judged = plan_of([f"{owner}.x" for owner in owners])
+    kept = [replace(group, owner=group.group_id.removesuffix(".x"), family=None) for group in plan.all_kept]
+    planned = [replace(group, owner=group.group_id.removesuffix(".x"), family=None) for group in plan.planned]
+    text = groups_json(replace(plan, groups=planned, kept=kept), {}, judged, "")
+    assert len(text) < rows.MOST_BYTES + 10_000
+    data = json.loads(text)
+    assert 5_000 < len(data["rows"]) < data["total"]
+    assert {data["owners"][row[3]] for row in data["rows"]} <= set(owners)
 
 
 def test_the_command_that_restores_is_one() -> None:
