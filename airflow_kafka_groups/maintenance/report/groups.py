@@ -83,6 +83,7 @@ def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str
     rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
     rows += [[group_name(group_id), pill("kept"), NOT_REACHED] for group_id in unasked]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
+    codes += Counter({"kept: not reached": len(unasked)})
     shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
     title = "Planned but would be kept" if dry_run else "Planned but not deleted"
     everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."

@@ -26,7 +26,7 @@ from airflow_kafka_groups.maintenance.report.groups import (
 )
 from airflow_kafka_groups.maintenance.report.keep_alive import keep_alive_section
 from airflow_kafka_groups.maintenance.report.merging import (
-    KEPT_BEFORE_RECHECK,
+    KEPT_WITHOUT_RECHECK,
     merge_outcomes,
     runs_that_count,
     still_present,
@@ -156,7 +156,7 @@ def _banners(
 def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int) -> str:
     found = Counter(item["outcome"] for item in outcomes.values())
     codes = Counter(item["code"] for item in outcomes.values() if item["outcome"] == Outcome.KEPT)
-    counts = plan.counts
+    counts, unasked = plan.counts, sum(group_id not in outcomes for group_id in plan.group_ids)
     numbers = [
         ("Found", counts.get("found", 0), ""),
         ("Live", counts.get("live", 0), ""),
@@ -172,8 +172,10 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     numbers += [
         ("Deleted", found[Outcome.DELETED], "good"),
         ("Verified gone", verified, "good"),
-        *[(name, codes[code], "") for code, name in KEPT_BEFORE_RECHECK.items() if codes[code]],
-        ("Kept by the recheck", codes.total() - sum(codes[code] for code in KEPT_BEFORE_RECHECK), ""),
+        *[(name, codes[code], "") for code, name in KEPT_WITHOUT_RECHECK.items() if codes[code]],
+        ("Kept by the recheck", codes.total() - sum(codes[code] for code in KEPT_WITHOUT_RECHECK), ""),
+        *([("Gone before", found[Outcome.GONE], "")] if found[Outcome.GONE] else []),
+        *([("Not reached", unasked, "")] if outcomes and unasked else []),
         ("Failed or unknown", found[Outcome.FAILED] + found[Outcome.UNKNOWN], "bad"),
     ]
     cards = "".join(

@@ -15,7 +15,17 @@ KEPT_BEFORE_RECHECK = {
     Reason.DELETED_BEFORE.value: "Kept: deleted before",
     Reason.ALIVE_BEFORE.value: "Kept: in use before",
 }
-"""Reasons for keeping a group that are not the recheck's own."""
+"""Reasons for keeping a group from before its recheck."""
+KEPT_WITHOUT_RECHECK = {
+    **KEPT_BEFORE_RECHECK,
+    Reason.PROTECTED.value: "Kept: protected",
+    Reason.STOPPED.value: "Kept: stopped",
+    Reason.EXPIRED.value: "Kept: plan expired",
+    Reason.LEASE_LOST.value: "Kept: lease lost",
+    Reason.TOO_SLOW.value: "Kept: read too slowly",
+    Reason.CAME_BACK.value: "Kept by the broker",
+}
+"""All reasons for keeping a group that are not the recheck's own."""
 NOT_REACHED = "the run did not reach it"
 """Why a planned group was kept of which no run has said anything."""
 _NOT_LOOKED_AT = {

@@ -35,17 +35,21 @@ class _Row(NamedTuple):
 
 
 class _Names:
-    """Names that occur often, each stored once."""
+    """Names that occur often, each stored once. ``bytes`` are those of their JSON."""
 
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
+        self.bytes = 0
 
     def number(self, name: str | None) -> int:
         """Return the name's number, -1 for none."""
         if name is None:
             return -1
-        known = self.names.get(name)
-        return self.names.setdefault(shortened(name), len(self.names)) if known is None else known
+        shown = shortened(name)
+        if (known := self.names.get(shown)) is None:
+            known = self.names[shown] = len(self.names)
+            self.bytes += len(_encode(shown)) + 1
+        return known
 
 
 def groups_json(
@@ -76,8 +80,8 @@ def groups_json(
             if len(row.group_id) > MOST:
                 long.append(number)
         lines = _encode(values)[1:-1]
-        size += len(lines) + sum(len(row.family or "") + len(row.owner or "") for row in block)
-        if size > MOST_BYTES:
+        size += len(lines) + 1
+        if size + families.bytes + owners.bytes > MOST_BYTES:
             break
         encoded.append(lines)
         cut += long
