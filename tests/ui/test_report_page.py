@@ -247,11 +247,13 @@ def test_print_shows_the_groups_and_no_controls(opened: Opener) -> None:
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
     page.emulate_media(media="print")
     assert len(rows(page)) == 1_000
+    assert page.locator("#explorer .note").inner_text() == "10,000 of 10,000 groups; the first 1,000 are printed"
     assert not page.locator("#explorer .controls").is_visible()
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert page.evaluate("getComputedStyle(document.body).color") == "rgb(27, 31, 38)", "dark text on paper"
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert len(rows(page)) == 100
+    assert page.locator("#explorer .note").text_content() == "10,000 of 10,000 groups"
 
 
 @pytest.mark.parametrize(("count", "ending"), [(50_000, ""), (10_000, "<\u202e" * 100), (500, "𝄞" * 15_000)])

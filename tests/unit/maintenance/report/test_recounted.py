@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, save_prune_plan
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
-from airflow_kafka_groups.maintenance.report.groups import done_section
+from airflow_kafka_groups.maintenance.report.groups import done_section, kept_section
 from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.pruned import prunings
 from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
@@ -27,6 +28,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of
 from tests.records import records
+from tests.ui.report_scene import group_ids, plan_of
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates
 from tests.unit.maintenance.prune_topics import scene as pruning
 from tests.unit.maintenance.report.test_html import Balanced
@@ -246,3 +248,12 @@ async def test_the_counts_of_what_was_not_deleted_add_up_to_its_heading(tmp_path
     section = text.partition("Planned but not deleted")[2]
     heading, counts = re.match(r"\s+(\d+) (.*?)  ?Group", section).groups()  # type: ignore[union-attr]
     assert int(heading) == sum(map(int, re.findall(r" (\d+)(?:,|$)", counts.strip()))) == 2
+
+
+def test_groups_that_a_decision_keeps_are_shown_before_those_in_use() -> None:
+    """Without scripts, the page shows 200 of the kept groups."""
+    plan, _ = plan_of(group_ids(900))
+    last = max(group.group_id for group in plan.all_kept if group.verdict == VerdictName.LIVE)
+    for name in KeptName:
+        kept = [replace(group, verdict=name) if group.group_id == last else group for group in plan.all_kept]
+        assert last in Balanced(kept_section(replace(plan, kept=kept))).text, name

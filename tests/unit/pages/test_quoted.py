@@ -1,0 +1,34 @@
+"""What pages quote of the package, and where their links to a table lead."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.doctor.finding import counted
+from tests.pages import DOCS, PAGES, name_of
+
+_TO_A_TABLE = re.compile(r"\[(?:the table[^]]*|all ACLs)\]\(([^)#]*)#([^)]+)\)", re.IGNORECASE)
+LINKS = [(page, *found) for page in PAGES for found in _TO_A_TABLE.findall(page.read_text())]
+
+
+def section(page: Path, anchor: str) -> str:
+    """Return what follows a heading, up to the next one."""
+    for part in re.split(r"^#+ ", page.read_text(), flags=re.MULTILINE)[1:]:
+        title, _, text = part.partition("\n")
+        if re.sub(r"[^\w -]", "", title).strip().lower().replace(" ", "-") == anchor:
+            return text
+    raise LookupError(f"{name_of(page)} has no heading {anchor!r}")
+
+
+@pytest.mark.parametrize(("page", "file", "anchor"), LINKS, ids=[f"{name_of(page)}-{to}" for page, _, to in LINKS])
+def test_a_link_to_a_table_leads_to_one(page: Path, file: str, anchor: str) -> None:
+    assert "\n|---" in section((page.parent / file).resolve() if file else page, anchor)
+
+
+def test_the_message_of_the_test_button_counts_as_the_button_does() -> None:
+    shown = " ".join((DOCS / "howto" / "connection.md").read_text().split())
+    number, *_ = re.findall(r"many groups a request; ([\d,]+) groups visible", shown)
+    assert f"{number} groups" == counted(int(number.replace(",", "")), "group")
