@@ -12,7 +12,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
-from airflow_kafka_groups.maintenance.report.merging import NOT_REACHED
+from airflow_kafka_groups.maintenance.report.merging import KEPT_IN_ORDER, NOT_REACHED
 from airflow_kafka_groups.maintenance.report.parts import (
     SHOWN,
     counted,
@@ -95,10 +95,9 @@ def kept_section(plan: DeletionPlan) -> str:
     verdicts = plan.all_kept.column("verdict")
     by_verdict = Counter(verdicts)
     # Groups kept by a decision come first: a live group needs no explanation.
-    order = ["over_cap", "doubt", "excluded", "protected", "unreadable", "no_offsets", "settling", "moving"]
-    places = {name: place for place, name in enumerate(order)}
+    places = {name: place for place, name in enumerate(KEPT_IN_ORDER)}
     # They are sorted by id already, and sorting keeps that order.
-    numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(order)))
+    numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(places)))
     kept = plan.all_kept.take(numbers[:SHOWN])
     rows = [[group_name(group.group_id), pill(group.verdict), text(group.reason)] for group in kept]
     shown_table = table(["Group", "Verdict", "Why"], rows)

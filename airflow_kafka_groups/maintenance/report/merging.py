@@ -26,6 +26,11 @@ KEPT_WITHOUT_RECHECK = {
     Reason.CAME_BACK.value: "Kept by the broker",
 }
 """All reasons for keeping a group that are not the recheck's own."""
+KEPT_IN_ORDER = (
+    *("over_cap", "doubt", "notice", "waiting", "excluded", "protected", "by_rule", "reported", "unreadable"),
+    *("no_offsets", "settling", "moving", "untouchable", "live"),
+)
+"""Why a plan keeps groups, those first that somebody should look at: a live group needs no explanation."""
 NOT_REACHED = "the run did not reach it"
 """Why a planned group was kept of which no run has said anything."""
 _NOT_LOOKED_AT = {

@@ -112,8 +112,7 @@
       if (column === state.sort) head.setAttribute("aria-sort", state.down ? "descending" : "ascending");
       else head.removeAttribute("aria-sort");
     });
-    const more = data.total > rows.length ? `; the other ${number(data.total - rows.length)} groups are in the plan's file` : "";
-    found.textContent = `${number(state.shown.length)} of ${number(rows.length)} groups${more}`;
+    counted();
     state.page = 0;
     show();
     offer();
@@ -122,8 +121,18 @@
   for (const select of [status, family, owner]) select.addEventListener("change", update);
   back.addEventListener("click", () => { state.page -= 1; show(); });
   next.addEventListener("click", () => { state.page += 1; show(); });
-  addEventListener("beforeprint", () => draw(0, PRINTED));
-  addEventListener("afterprint", show);
+  const counted = (printed = "") => {
+    const more = data.total > rows.length ? `; the other ${number(data.total - rows.length)} groups are in the plan's file` : "";
+    found.textContent = `${number(state.shown.length)} of ${number(rows.length)} groups${more}${printed}`;
+  };
+  addEventListener("beforeprint", () => {
+    draw(0, PRINTED);
+    if (state.shown.length > PRINTED) counted(`; the first ${number(PRINTED)} are printed`);
+  });
+  addEventListener("afterprint", () => {
+    show();
+    counted();
+  });
 
   // A name in the tables of families and owners shows its groups.
   for (const [id, select, names] of [["families", family, data.families], ["owners", owner, data.owners]]) {

@@ -10,7 +10,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlanRows
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
-from airflow_kafka_groups.maintenance.report.merging import NOT_REACHED
+from airflow_kafka_groups.maintenance.report.merging import KEPT_IN_ORDER, NOT_REACHED
 from airflow_kafka_groups.maintenance.shown import MOST, shortened
 
 MOST_ROWS = 20_000
@@ -19,9 +19,7 @@ MOST_BYTES = 4_000_000
 """Whatever the ids are: those that contain the longest are simply fewer."""
 
 _FIRST = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE, Outcome.DELETED, Outcome.WOULD_DELETE, "planned"]
-_FIRST += ["over_cap", "doubt", "notice", "waiting", "excluded", "protected", "by_rule", "reported", "unreadable"]
-_FIRST += ["no_offsets", "settling", "moving", "untouchable", "live"]
-_PLACES = {str(name): place for place, name in enumerate(_FIRST)}
+_PLACES = {str(name): place for place, name in enumerate([*_FIRST, *KEPT_IN_ORDER])}
 _RESTORABLE = (Outcome.DELETED, Outcome.UNKNOWN)
 _NOTHING = JudgedGroup(None, None, None, None)
 
