@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS
+from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.doctor.finding import counted
 from tests.pages import DOCS, PAGES, name_of
 
@@ -32,3 +34,11 @@ def test_the_message_of_the_test_button_counts_as_the_button_does() -> None:
     shown = " ".join((DOCS / "howto" / "connection.md").read_text().split())
     number, *_ = re.findall(r"many groups a request; ([\d,]+) groups visible", shown)
     assert f"{number} groups" == counted(int(number.replace(",", "")), "group")
+
+
+def test_the_verdicts_of_an_example_are_planned_from() -> None:
+    """A plan refuses the verdicts of a job that bridged longer gaps than its own limit, which is 2d by default."""
+    blocks = [block for page in PAGES for block in re.findall(r"```\w*\n(.*?)```", page.read_text(), re.DOTALL)]
+    examples = [block for block in blocks if re.search(r"judge_staleness (?:\\\s+)?--base", block)]
+    assert len(examples) >= 2
+    assert [block for block in examples if f"--max-gap {show_duration(MAX_GAP_SECONDS)}" not in block] == []
