@@ -14,6 +14,7 @@ import pytest
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, save_prune_plan
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
@@ -257,3 +258,15 @@ def test_groups_that_a_decision_keeps_are_shown_before_those_in_use() -> None:
     for name in KeptName:
         kept = [replace(group, verdict=name) if group.group_id == last else group for group in plan.all_kept]
         assert last in Balanced(kept_section(replace(plan, kept=kept))).text, name
+
+
+async def test_the_offsets_of_named_groups_are_counted(tmp_path: Path) -> None:
+    """docs/formats.md: partitions is the number of partitions with a committed offset."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 1), ("t", 1, 5), ("u", 0, 7))
+    admin.add("b", ("t", 0, 1))
+    result = await delete_names(admin, layout, ["a", "b"], observe_seconds=0.001)
+    assert result.report.plan_id is not None
+    plan = load_plan(layout, result.report.plan_id)
+    assert [(group.group_id, group.partitions) for group in plan.groups] == [("a", 3), ("b", 1)]
+    assert "4 committed offsets" in page(layout, plan)[1]
