@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, 
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.deletion.service import DeletionRun
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.patterns import (
     ALWAYS_PROTECTED,
@@ -89,18 +89,18 @@ async def delete_by_name(
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, await admin.cluster_id())
-        expected = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
+        observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
         plan = None
-        if expected:
+        if observed:
             await sleep(seconds)
             if not request.dry_run:
-                plan = await _back_up(admin, layout, expected, listings, request, allow_hidden_topics)
+                plan = await _back_up(admin, layout, observed, listings, request, allow_hidden_topics)
         run = DeletionRun(
             admin=admin,
             layout=layout,
             request=request,
             request_id=request.request_id,
-            expected=expected,
+            expected=[group for group, _ in observed],
             plan=plan,
             decided=outcomes,
             order=ids,
@@ -116,40 +116,43 @@ async def _observe(
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
     look: FirstLook,
-) -> list[Expected]:
-    """Read each group once: return what the safe ones have to look like still, and note the outcome of the others.
+) -> list[tuple[Expected, int]]:
+    """Read each group once: return what the safe ones have to look like still, and the number of their offsets.
+
+    The outcomes of the others are noted.
 
     Who is in use is in the journal when this returns, whatever becomes of the process then.
     """
-    expected: list[Expected] = []
+    observed: list[tuple[Expected, int]] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
         described, offsets = await read_groups(admin, chunk)
         for group_id in chunk:
             listing, of_group = listings.get(group_id), offsets.get(group_id)
-            seen = fingerprint(of_group.value) if of_group and of_group.value is not None else ""
+            read = of_group.value if of_group else None
             group = Expected(
                 group_id=group_id,
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
-                fingerprint=seen,
+                fingerprint="" if read is None else fingerprint(read),
                 needs_backup=False,
             )
             reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
             decision = decide(group, reading, None)
             if decision.action is Action.DELETE:
-                expected.append(replace(group, needs_backup=True))
+                partitions = 0 if read is None else committed_partitions(read)
+                observed.append((replace(group, needs_backup=True), partitions))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
         await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
     await asyncio.to_thread(look.end)
-    return expected
+    return observed
 
 
 async def _back_up(
     admin: BackupAdmin,
     layout: Layout,
-    expected: Sequence[Expected],
+    observed: Sequence[tuple[Expected, int]],
     listings: GroupListings,
     request: DeletionRequest,
     allow_hidden_topics: bool,
@@ -158,7 +161,7 @@ async def _back_up(
     cluster_id = await admin.cluster_id()
     if not cluster_id:
         raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
-    plan = _plan(layout.cluster, cluster_id, expected, listings, now, allow_hidden_topics)
+    plan = _plan(layout.cluster, cluster_id, observed, listings, now, allow_hidden_topics)
     plan = replace(plan, view=await read_view(admin, ()))
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
@@ -168,7 +171,7 @@ async def _back_up(
 def _plan(
     cluster: str,
     kafka_cluster_id: str,
-    expected: Sequence[Expected],
+    observed: Sequence[tuple[Expected, int]],
     listings: GroupListings,
     now: datetime,
     allow_hidden_topics: bool,
@@ -179,14 +182,14 @@ def _plan(
             group_type=group.group_type,
             protocol_type=group.protocol_type,
             state=GroupState.EMPTY.value,
-            partitions=0,
+            partitions=partitions,
             lag=None,
             idle_since=None,
             idle_seconds=None,
             reason="named in the request",
             fingerprint=group.fingerprint,
         )
-        for group in expected
+        for group, partitions in observed
     )
     return DeletionPlan(
         plan_id=new_id(now),
