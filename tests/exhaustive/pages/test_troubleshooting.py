@@ -87,3 +87,17 @@ def test_every_row_has_a_message_of_the_package_a_cause_and_a_remedy(
 def test_a_message_that_nothing_says_is_noticed() -> None:
     assert not exists("this is said … nowhere")
     assert exists("there is no such connection. Create it in the UI")
+
+
+def refusals() -> list[str]:
+    """Return what a restore says by docs/deletion-went-wrong.md, without the kind of its refusal."""
+    page = (DOCS / "deletion-went-wrong.md").read_text()
+    table = page.partition("### What it refuses\n")[2].partition("|---|---|---|\n")[2].partition("\n\n")[0]
+    cells = [line.strip("|").split(" | ")[0].strip() for line in table.splitlines()]
+    return [re.sub(r"^(kept|skipped): ", "", cell) for cell in cells]
+
+
+@pytest.mark.parametrize("message", refusals())
+def test_what_a_restore_says_is_what_the_page_of_an_undo_quotes(message: str) -> None:
+    """Who needs a group back at night searches this page for the words on the screen."""
+    assert exists(message)
