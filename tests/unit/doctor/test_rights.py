@@ -85,6 +85,23 @@ async def test_a_hidden_offsets_topic_is_one_that_cannot_be_read(
     assert (await found(admin))["log of commits"].status is Status.WARNING
 
 
+@pytest.mark.parametrize(
+    ("operations", "status"), [(frozenset({"describe"}), Status.WARNING), (None, Status.UNKNOWN), (ALL, Status.OK)]
+)
+async def test_the_log_of_commits_needs_read_on_spark_s_groups_too(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, operations: frozenset[str] | None, status: Status
+) -> None:
+    """docs/howto/connection.md has it in the table of ACLs: without it, the job goes on without the log."""
+
+    async def group_operations(group_id: str) -> frozenset[str] | None:
+        return operations if group_id.startswith("spark-kafka-") else ALL
+
+    monkeypatch.setattr(admin, "group_operations", group_operations)
+    finding = (await found(admin))["log of commits"]
+    assert finding.status is status
+    assert status is not Status.WARNING or "Read on groups whose names begin with spark-kafka-" in finding.remedy
+
+
 async def test_rights_that_cannot_be_asked_about_are_unknown(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
     async def authorized_operations(topics: list[str]) -> MetadataAnswer:
         raise DENIED
