@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 SAMPLE_GROUPS = 50
 _DAY = 86_400
+_SPARK_GROUP = "spark-kafka-relation"
+"""Begins the names of the groups by which Spark reads a topic; none of this name has to exist."""
 _ACLS = (
     "Add the missing ACLs: Describe, Read and Delete on groups, Describe and Read on topics. The page 'Connect to a "
     "cluster' of the documentation has the table."
@@ -37,6 +39,7 @@ async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_gro
         operations = (await admin.authorized_operations([OFFSETS_TOPIC])).topic_operations.get(
             OFFSETS_TOPIC, frozenset()
         )
+        of_spark = await admin.group_operations(_SPARK_GROUP)
     except KafkaGroupsError as error:
         report.unknown("rights", f"What this user may do is not known: {error}.", _ACLS)
         return
@@ -48,7 +51,7 @@ async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_gro
     ):
         _examine_right(name, answers, access.failed, report)
     _examine_lease(access.lease, lease_group_id, report)
-    _examine_offsets_topic(operations, report)
+    _examine_offsets_topic(operations, of_spark, report)
 
 
 def _examine_general(access: Access, report: Report) -> None:
@@ -89,17 +92,22 @@ def _examine_lease(allowed: bool | None, lease_group_id: str, report: Report) ->
         report.fail("lease", text, f"Allow Read on the group {lease_group_id}.")
 
 
-def _examine_offsets_topic(operations: frozenset[str] | None, report: Report) -> None:
-    if operations is None:
+def _examine_offsets_topic(operations: frozenset[str] | None, of_spark: frozenset[str] | None, report: Report) -> None:
+    lacking = [
+        what
+        for what, allowed in ((OFFSETS_TOPIC, operations), ("groups whose names begin with spark-kafka-", of_spark))
+        if allowed is not None and "read" not in allowed
+    ]
+    if not lacking and (operations is None or of_spark is None):
         report.unknown("log of commits", f"The brokers are too old to say whether {OFFSETS_TOPIC} can be read.")
-    elif "read" in operations:
+    elif not lacking:
         report.ok("log of commits", f"{OFFSETS_TOPIC} can be read: commits of the same offset are seen.")
     else:
         text = f"{OFFSETS_TOPIC} cannot be read: a consumer without membership on a quiet topic looks idle."
         report.warn(
             "log of commits",
             text,
-            f"Allow Read on {OFFSETS_TOPIC}, or protect such groups by patterns.",
+            f"Allow Read on {' and on '.join(lacking)}, or protect such groups by patterns.",
         )
 
 

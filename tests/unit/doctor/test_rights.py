@@ -40,9 +40,12 @@ async def test_everything_is_allowed(admin: FakeAdmin) -> None:
 @pytest.mark.parametrize(
     ("operations", "expected"),
     [
-        (None, {"delete groups": Status.UNKNOWN, "restore groups": Status.UNKNOWN, "lease": Status.UNKNOWN}),
+        (None, dict.fromkeys(("delete groups", "restore groups", "lease", "log of commits"), Status.UNKNOWN)),
         (ALL - {"delete"}, {"delete groups": Status.WARNING}),
-        (ALL - {"read"}, {"restore groups": Status.WARNING, "lease": Status.FAILED}),
+        (
+            ALL - {"read"},
+            {"restore groups": Status.WARNING, "lease": Status.FAILED, "log of commits": Status.WARNING},
+        ),
     ],
 )
 async def test_each_right_is_looked_at(
