@@ -72,6 +72,21 @@ def test_without_a_plan(admin: FakeAdmin, stored: Cli) -> None:
     assert "no snapshot" in of(found, "verdict")[0]["evidence"]
 
 
+def test_between_two_clean_ups_the_verdict_is_that_of_the_newest_judged_snapshot(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    """Snapshots are taken each hour and judged once a day; ``plan`` takes the newest that is judged, too."""
+    (before,) = of(stored("explain", "a")[1], "verdict")
+    judged = before["evidence"].partition("stale in snapshot ")[2].partition(":")[0]
+    newer = next(taken for _ in range(100) if (taken := scene.take_snapshot(tmp_path)) > judged)
+    (row,) = of(stored("explain", "a")[1], "verdict")
+    assert f"stale in snapshot {judged}: " in row["evidence"]
+    assert row["evidence"].endswith(f"; the newest snapshot, {newer}, is not judged")
+    assert row["what_would_change_it"] == before["what_would_change_it"]
+    (row,) = of(stored("explain", "nobody")[1], "verdict")
+    assert row["evidence"] == f"it is not in snapshot {judged}; the newest snapshot, {newer}, is not judged"
+
+
 def test_what_was_deleted_and_came_back_is_kept_by_the_journal(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli
 ) -> None:
