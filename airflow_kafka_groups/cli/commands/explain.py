@@ -153,20 +153,23 @@ def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) 
 def _row_of_verdict(layout: Layout, group_id: str) -> Row:
     import pyarrow.compute as pc
 
-    from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
+    from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 
     try:
-        snapshot_id = latest_manifest(layout).snapshot_id
+        newest = latest_manifest(layout).snapshot_id
+        snapshot_id = newest_judged(layout) or newest
         every = load_verdicts(layout, snapshot_id)
     except KafkaGroupsError as error:
         return Row("verdict", "info", f"of the newest snapshot: none: {error}", "take a snapshot and judge it")
     found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], group_id)), every.judged_by))
+    later = "" if snapshot_id == newest else f"; the newest snapshot, {newest}, is not judged"
     if not found:
-        return Row("verdict", "info", f"it is not in snapshot {snapshot_id}", "a new snapshot, if the group exists")
+        evidence = f"it is not in snapshot {snapshot_id}{later}"
+        return Row("verdict", "info", evidence, "a new snapshot, if the group exists")
     (verdict,) = found
     since = "" if verdict.idle_since is None else f"; idle since {verdict.idle_since:%Y-%m-%d %H:%M:%S} UTC"
-    evidence = f"{verdict.verdict} in snapshot {snapshot_id}: {verdict.reason}{since}"
+    evidence = f"{verdict.verdict} in snapshot {snapshot_id}: {verdict.reason}{since}{later}"
     return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
 
 

@@ -125,18 +125,16 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, policy: PlanPolicy) -> str:
     """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
 
-    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` that says how a
-    snapshot is judged, if it is not.
+    Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
     """
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
+    from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
-    if args.snapshot_id is None and not layout.judged(snapshot_id):
-        older = next((id_ for id_ in reversed(snapshot_ids(layout)) if layout.judged(id_)), None)
-        if older is not None:
-            say(f"Snapshot {snapshot_id} is not judged: planning from {older}, the newest that is.")
-            return older
+    if args.snapshot_id is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
+        say(f"Snapshot {snapshot_id} is not judged: planning from {judged}, the newest that is.")
+        return str(judged)
     if not layout.judged(snapshot_id):
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}

@@ -11,10 +11,12 @@ from typing import Any, NamedTuple, cast
 from airflow_kafka_groups.admin.arrow_values import literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
+from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
@@ -122,6 +124,17 @@ class Verdicts:
         ids = self.table["group_id"].combine_chunks()
         again = pc.index(pc.equal(ids[1:], ids[:-1]), literal(True)).as_py()  # the value, not a switch
         return None if again < 0 else str(ids[again])
+
+
+def newest_judged(layout: Layout) -> str | None:
+    """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
+
+    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` without a snapshot,
+    and ``StorageError``.
+    """
+    newest = latest_manifest(layout).snapshot_id
+    older = (id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_))
+    return next((id_ for id_ in (newest, *older) if layout.judged(id_)), None)
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
