@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from airflow_kafka_groups.maintenance.report.explorer.rows import MOST_BYTES
+from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.plugins.report_files import MAX_BYTES
 from tests.lab.chromium import headless_browser
 from tests.ui.report_scene import group_ids, large_report, large_trend
@@ -191,6 +192,22 @@ def test_what_is_searched_is_found_in_its_order(opened: Opener) -> None:
     assert [int(row[4].replace(",", "")) for row in rows(page)] == lags[::-1]
     page.locator("#search").fill("nothing of that name")
     assert rows(page) == []
+
+
+def test_an_id_that_is_cut_in_the_page_is_found_by_all_of_it(plain_browser: Browser, tmp_path: Path) -> None:
+    ending = "-𝄞" + "x" * 300
+    path = tmp_path / "page.html"
+    path.write_text(large_report(40, ending=ending, points=9))
+    page = plain_browser.new_page()
+    page.goto(path.as_uri())
+    for wanted in group_ids(40, ending)[:3]:
+        page.locator("#search").fill(wanted)
+        assert [row[0] for row in rows(page)] == [shortened(wanted)]
+        page.locator("#search").fill(f"{wanted[:-1]}y-is-another-id-that-begins-in-the-same-way")
+        assert len(rows(page)) == 1, "what the page does not have may be the same"
+        page.locator("#search").fill(wanted[:150] + "another" + wanted[150:])
+        assert rows(page) == []
+    page.close()
 
 
 def test_a_family_and_an_owner_lead_to_their_groups(opened: Opener) -> None:
