@@ -9,6 +9,9 @@
   const UNITS = [[120, 1, "s"], [7200, 60, "min"], [172800, 3600, "h"], [Infinity, 86400, "days"]];
   const rows = data.rows;
   const texts = rows.map((row) => `${row[ID]}\n${row[REASON]}`.toLowerCase());
+  // Of a long id the page has the beginning only: whoever searches for all of it is to find it.
+  const begins = new Map(data.cut.map((n) => [n, rows[n][ID].slice(0, rows[n][ID].lastIndexOf("… (")).toLowerCase()]));
+  const matches = (n, wanted) => texts[n].includes(wanted) || (begins.has(n) && wanted.startsWith(begins.get(n)));
   const state = { sort: -1, down: false, page: 0, shown: rows.map((_, n) => n) };
 
   const el = (tag, attributes = {}, ...children) => {
@@ -105,7 +108,7 @@
     const chosen = [[status, STATUS], [family, FAMILY], [owner, OWNER]].filter(([select]) => select.value !== "").map(([select, column]) => [Number(select.value), column]);
     state.shown = [];
     rows.forEach((row, n) => {
-      if (texts[n].includes(wanted) && chosen.every(([value, column]) => row[column] === value)) state.shown.push(n);
+      if (matches(n, wanted) && chosen.every(([value, column]) => row[column] === value)) state.shown.push(n);
     });
     if (state.sort >= 0) state.shown.sort(order);
     heads.forEach((head, column) => {
