@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, cast
 from airflow_kafka_groups.admin.arrow_values import literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
-from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
@@ -133,8 +132,7 @@ def newest_judged(layout: Layout) -> str | None:
     and ``StorageError``.
     """
     newest = latest_manifest(layout).snapshot_id
-    older = (id_ for id_ in reversed(snapshot_ids(layout)) if is_id(id_))
-    return next((id_ for id_ in (newest, *older) if layout.judged(id_)), None)
+    return next((id_ for id_ in (newest, *reversed(snapshot_ids(layout))) if layout.judged(id_)), None)
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
