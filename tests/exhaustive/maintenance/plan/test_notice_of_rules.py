@@ -93,3 +93,57 @@ async def test_once_the_time_is_over_of_which_the_owner_was_told_nobody_is_notif
     story.notify(await story.plan(NOW), NOW)
     story.file = policy_of(tmp_path, short.replace("3d", "1d"))
     assert (await story.plan(NOW + 4 * DAY)).group_ids == ["pay1"]
+
+
+async def test_a_shortened_notice_ends_at_the_latest_when_the_first_message_said(tmp_path: Path) -> None:
+    """So docs/policy.md says. The second message restarted the period: the group waited longer for the edit."""
+    long = "version: 1\ndefaults: {contact: a}\nrules: [{name: r, action: delete, idle: 1d, notice: 4d}]\n"
+    story = Story(tmp_path, "pay1", policy=long)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    story.file = policy_of(tmp_path, long.replace("4d", "2d"))
+    late = NOW + timedelta(days=3, hours=12)
+    story.notify(await story.plan(late), late + timedelta(minutes=5))
+    assert (await story.plan(NOW + timedelta(days=4, hours=1))).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_a_rule_that_demands_no_notice_any_more_keeps_what_its_owner_was_told(tmp_path: Path) -> None:
+    """Nobody told the owner that the period of the message does not hold: the group was gone ten days before its end."""
+    long = """\
+        version: 1
+        defaults: {contact: a}
+        rules:
+          - {name: r, match: {groups: "pay*"}, action: delete, idle: 1d, notice: 14d}
+          - {name: rest, action: delete, idle: 1d, notice: 2d}
+        """
+    story = Story(tmp_path, "pay1", policy=long)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    assert "in 14 days at the earliest" in story.sent[0].to_context()["text"]
+    story.file = policy_of(tmp_path, long.replace("14d", "0d"))
+    plan = await story.plan(NOW + 3 * DAY)
+    assert plan.group_ids == [], "the owner was told of 14 days"
+
+
+BY_TYPE_AND_CLIENT = """\
+    version: 1
+    defaults: {contact: all@example.com}
+    rules:
+      - {name: jobs, match: {types: TYPE, clients: "job-*"}, action: delete, idle: 1d, notice: 6d}
+      - {name: rest, action: delete, idle: 1d, notice: 2d}
+    """
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("type_of_rule", "days"), [("consumer", 6), ("classic", 2)])
+async def test_a_message_names_the_period_of_the_rules_for_the_group_s_type(
+    type_of_rule: str, days: int, tmp_path: Path
+) -> None:
+    """A message knew every group as a classic one, whatever plan and deletion know it as."""
+    story = Story(tmp_path, "pay1", policy=BY_TYPE_AND_CLIENT.replace("TYPE", type_of_rule))
+    story.admin.groups["pay1"].group_type = "consumer"
+    plan = await story.plan(NOW)
+    assert waiting(plan) == ["pay1"]
+    story.notify(plan, NOW + timedelta(minutes=5))
+    assert [notice.notice_seconds for notice in story.sent] == [days * 86_400.0]
+    assert waiting(await story.plan(NOW + (days - 1) * DAY)) == ["pay1"]
+    assert (await story.plan(NOW + (days + 1) * DAY)).group_ids == ["pay1"]
