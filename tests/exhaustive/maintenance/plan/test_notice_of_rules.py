@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.models import GroupType
 from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of
@@ -140,7 +141,7 @@ async def test_a_message_names_the_period_of_the_rules_for_the_group_s_type(
 ) -> None:
     """A message knew every group as a classic one, whatever plan and deletion know it as."""
     story = Story(tmp_path, "pay1", policy=BY_TYPE_AND_CLIENT.replace("TYPE", type_of_rule))
-    story.admin.groups["pay1"].group_type = "consumer"
+    story.admin.groups["pay1"].type = GroupType.CONSUMER
     plan = await story.plan(NOW)
     assert waiting(plan) == ["pay1"]
     story.notify(plan, NOW + timedelta(minutes=5))

@@ -162,12 +162,12 @@ def test_the_first_run_ever_of_another_connection_counts_during_a_deletion(layou
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize(("shows", "found"), [("k", True), ("another", False), ("nothing", True)])
+@pytest.mark.parametrize(("shows", "found"), [("k", True), ("another", False), ("nothing", True), (None, True)])
 @pytest.mark.parametrize(
     "written", [b'"kafka_cluster_id": null, "what"', b'"what"'], ids=["null", "an earlier version"]
 )
 async def test_a_record_that_does_not_name_its_cluster_may_be_of_this_one(
-    layout: Layout, written: bytes, shows: str, found: bool
+    layout: Layout, written: bytes, shows: str | None, found: bool
 ) -> None:
     """Brokers that start may not know their cluster's id yet. The newest snapshot beside it says what is likely."""
     other, admin = Layout(layout.base, "standby"), FakeAdmin()
@@ -191,3 +191,15 @@ def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch
     monkeypatch.setattr(Path, "iterdir", broken)
     with pytest.raises(MaintenanceError, match="standby"):
         KeepAliveRecords(layout, "k").read()
+
+
+@pytest.mark.safety
+async def test_a_folder_whose_newest_snapshot_names_no_cluster_is_looked_into_during_a_deletion(layout: Layout) -> None:
+    """It was taken while the brokers started: nobody knows of which cluster it is, so it may be of this one."""
+    other, admin = Layout(layout.base, "standby"), FakeAdmin()
+    admin.cluster = None
+    await take_snapshot(admin, other, now=Ticking())
+    records = KeepAliveRecords(layout, "k")
+    assert records.read() == {}
+    other_folder(layout)
+    assert set(records.read_new()) == {"a", "b"}
