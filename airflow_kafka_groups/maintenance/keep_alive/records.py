@@ -200,10 +200,13 @@ def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tup
 
 
 def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
-    """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may."""
+    """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may.
+
+    Brokers that start may not know their cluster's id yet: then a snapshot names none.
+    """
     newest = max(snapshot_ids(layout), default=None)
     try:
-        return newest is None or load_manifest(layout, newest).kafka_cluster_id == kafka_cluster_id
+        return newest is None or load_manifest(layout, newest).kafka_cluster_id in (None, kafka_cluster_id)
     except SnapshotError:
         return True
 
