@@ -175,7 +175,8 @@ def _messages(
         mark = marks.get(group.group_id)  # a repeated plan makes none
         if mark is None or not _is_its_own(mark, group):
             continue
-        decided = Decided(group.group_id, GroupType.CLASSIC.value, group.owner, group.rule)  # its type is not here
+        kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
+        decided = Decided(group.group_id, kind, group.owner, group.rule)
         period = before.most(decided, lambda rule: rule.notice_seconds)
         if mark.notified_at is None or (mark.told_longer_than(period) and not repeated):
             of_owner.setdefault(group.owner, []).append((group.group_id, period))

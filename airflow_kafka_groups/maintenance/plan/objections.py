@@ -142,6 +142,7 @@ def keep_unnoticed(
         group_id=verdict.group_id,
         verdict=KeptName.NOTICE.value,
         reason=f"{why}; rule {rule.name!r} demands it",
+        group_type=verdict.group_type,
         idle_since=alive_at.isoformat(),
         fingerprint=group.fingerprint,
     )

@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_time
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
-_KEPT = ("group_id", "verdict", "reason", "idle_since", "fingerprint", *RULE_COLUMNS)
+_KEPT = ("group_id", "verdict", "reason", "group_type", "idle_since", "fingerprint", *RULE_COLUMNS)
 _Group = TypeVar("_Group")
 
 
@@ -51,13 +51,14 @@ class PlannedGroup:
 class KeptGroup:
     """One group that is not in the plan, and why.
 
-    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``idle_since`` and
-    ``fingerprint`` are known of a group that only waits for its notice.
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``group_type``, ``idle_since`` and
+    ``fingerprint`` are known of a group that only waits for its notice; earlier versions wrote no type.
     """
 
     group_id: str
     verdict: str
     reason: str
+    group_type: str | None = None
     idle_since: str | None = None
     fingerprint: str | None = None
     rule: str | None = None
