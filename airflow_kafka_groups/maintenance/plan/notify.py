@@ -104,7 +104,7 @@ def notify_owners(
 ) -> Notified:
     """Mark what waits for a notice, and send one message to each owner of marked groups that has had none yet.
 
-    An owner whose message named a longer period than the policy has now is notified once more.
+    An owner whose message named a longer period than the policy has now is notified once more, if that ends sooner.
 
     A mark is durable before its message is sent. A message counts from when it was sent, and only if its sending did
     not fail; where the clock is behind, both count from when the plan was made. Owners are independent of each other:
@@ -123,14 +123,15 @@ def notify_owners(
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
     earlier = book.written_by(plan.plan_id, plan.created_at - _CLOCK_SLACK)
+    at = max(now(), plan.created_at)
     marks_none = bool(earlier) or now() > plan.expires_at
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
-        book.write(marks, max(now(), plan.created_at), plan_id=plan.plan_id, cluster=layout.cluster)
+        book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster)
     done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     last: datetime | None = None
-    for notice in _messages(layout, plan, marks, report, done, repeated=marks_none):
+    for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):
         name = notice.owner or ""
         if not dry_run:
             try:
@@ -165,9 +166,17 @@ def _is_its_own(mark: Notice, group: KeptGroup) -> bool:
 
 
 def _messages(
-    layout: Layout, plan: DeletionPlan, marks: Mapping[str, Notice], report: str, done: Notified, *, repeated: bool
+    layout: Layout,
+    plan: DeletionPlan,
+    marks: Mapping[str, Notice],
+    report: str,
+    done: Notified,
+    at: datetime | None,
 ) -> list[OwnerNotice]:
-    """Return one message for each owner of groups that wait and have had no notice, or one of a longer period."""
+    """Return one message for each owner of groups that wait and have had no notice, or one that ends later.
+
+    :param at: when they are sent; ``None`` for a repeated plan, which tells nobody of a shorter period.
+    """
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
     before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
@@ -178,7 +187,7 @@ def _messages(
         kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
         decided = Decided(group.group_id, kind, group.owner, group.rule)
         period = before.most(decided, lambda rule: rule.notice_seconds)
-        if mark.notified_at is None or (mark.told_longer_than(period) and not repeated):
+        if mark.notified_at is None or (at is not None and mark.ends_later_than(period, at)):
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):

@@ -27,9 +27,16 @@ class Notice:
     contact: str | None = None
     told_seconds: float | None = None
 
-    def told_longer_than(self, seconds: float) -> bool:
-        """Return whether the message named a longer period than this one."""
-        return self.told_seconds is not None and self.told_seconds > seconds
+    def ends_later_than(self, seconds: float, at: datetime) -> bool:
+        """Return whether the period that the message named ends later than one of another message.
+
+        :param seconds: the period that another message would name.
+        :param at: when it would be sent.
+        """
+        if self.told_seconds is None or self.notified_at is None or self.told_seconds <= seconds:
+            return False
+        passed = (at - max(self.marked_at, self.notified_at)).total_seconds()
+        return passed + seconds < self.told_seconds
 
 
 def is_of_this_idle_time(notice: Notice, fingerprint: str, alive_at: datetime | None) -> bool:
@@ -82,7 +89,7 @@ def why_not_noticed(
         )
     if notice.told_seconds is not None and passed < notice.told_seconds:
         told = shown_period(notice.told_seconds)
-        return f"the notice to its owner named {told}: its owner has to be notified of the shorter period"
+        return f"the notice to its owner named {told}: before, its owner has to be notified of the shorter period"
     return None
 
 
