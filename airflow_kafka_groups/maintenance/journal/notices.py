@@ -128,11 +128,14 @@ class NoticeBook:
 
 
 def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[Rule]) -> dict[str, Notice]:
-    """Return all marks of a cluster, by group; none are read where no rule demands a notice.
+    """Return all marks of a cluster, by group; none are read for a policy without a file, or that deletes nothing.
+
+    A policy whose rules demand no notice any more reads them, too: what owners were told holds.
 
     Raises ``JournalError`` and ``StorageError``.
     """
-    if not any(rule.deletes and rule.notice_seconds for rule in rules):
+    deleting = [rule for rule in rules if rule.deletes]
+    if not deleting or not (kafka_cluster_id or any(rule.notice_seconds for rule in deleting)):
         return {}
     return NoticeBook(layout.base, kafka_cluster_id).read()
 

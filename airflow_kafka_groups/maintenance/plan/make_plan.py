@@ -103,7 +103,7 @@ def make_plan(
         elif against is None and group is not None:
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
-            elif seconds := ruled.notice_seconds(number):
+            elif (seconds := ruled.notice_seconds(number)) or verdict.group_id in (notices or {}):
                 owner = ruled.owner(number)
                 against = keep_unnoticed(
                     group,

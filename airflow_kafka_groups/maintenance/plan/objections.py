@@ -141,7 +141,7 @@ def keep_unnoticed(
     return KeptGroup(
         group_id=verdict.group_id,
         verdict=KeptName.NOTICE.value,
-        reason=f"{why}; rule {rule.name!r} demands it",
+        reason=f"{why}; rule {rule.name!r} demands it" if seconds else why,
         group_type=verdict.group_type,
         idle_since=alive_at.isoformat(),
         fingerprint=group.fingerprint,

@@ -69,7 +69,8 @@ def why_not_noticed(
     :param contact: where its owner is notified now; a message to another place does not count.
     """
     if seconds <= 0:
-        return None
+        was_told = notice is not None and is_of_this_idle_time(notice, fingerprint, alive_at)
+        return _why_told(notice, at) if notice is not None and was_told else None
     if notice is None:
         return "its owner has not been notified"
     if not is_of_this_idle_time(notice, fingerprint, alive_at):
@@ -87,10 +88,17 @@ def why_not_noticed(
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of "
             f"{shown_period(seconds)} is not over"
         )
-    if notice.told_seconds is not None and passed < notice.told_seconds:
-        told = shown_period(notice.told_seconds)
-        return f"the notice to its owner named {told}: before, its owner has to be notified of the shorter period"
-    return None
+    return _why_told(notice, at)
+
+
+def _why_told(notice: Notice, at: datetime) -> str | None:
+    """Return why a group must wait for what its owner was told, whatever its rule demands by now."""
+    if notice.notified_at is None or notice.told_seconds is None:
+        return None
+    if (at - max(notice.marked_at, notice.notified_at)).total_seconds() >= notice.told_seconds:
+        return None
+    told = shown_period(notice.told_seconds)
+    return f"the notice to its owner named {told}: before, its owner has to be notified of the shorter period"
 
 
 def shown_owner(owner: str | None) -> str:

@@ -30,7 +30,7 @@ def kept_unnoticed(
     Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
     """
     rules = plan.policy.rules
-    if not any(rule.deletes and rule.notice_seconds for rule in rules):
+    if not any(rule.deletes for rule in rules):
         return {}
     before = RulesBefore(rules, topics_hidden=plan.policy.allow_hidden_topics)
     notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
