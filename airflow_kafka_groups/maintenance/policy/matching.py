@@ -181,7 +181,7 @@ class RulesBefore:
         if rule.match.owners and not unknown_owner and not of_rule and group.owner not in rule.match.owners:
             return False
         may = self._is_open(rule.match, unknown_type=unknown_type, unknown_owner=unknown_owner)
-        return may and (ids is None or ids(group.group_id))
+        return may and (ids is None or ids(group.group_id)) and _of_family(group.group_id, rule.match)
 
     def _is_open(self, match: Match, *, unknown_type: bool, unknown_owner: bool) -> bool:
         return bool(
@@ -266,6 +266,13 @@ def _conditions(match: Match, by_client: bool = False) -> list[_Condition]:
         clients = PatternSet("clients", match.clients)
         found.append(lambda facts: None if facts.client is None else clients.match(facts.client))
     return found
+
+
+def _of_family(group_id: str, match: Match) -> bool:
+    if not match.families:
+        return True
+    found = family_of(group_id)
+    return found is not None and bool({found.name, found.shape} & set(match.families))
 
 
 def _of_type(found: str, wanted: Sequence[str]) -> bool | None:
