@@ -148,3 +148,31 @@ def test_two_prunings_at_once_both_come_to_their_end(
     monkeypatch.setattr(FileSet, "look_into", look_while_another_removes)
     prune(tmp_path)
     assert looked == [OLD]
+
+
+ATTEMPT = "_temporary/0/_temporary/attempt_202001010000007_0003_m_000000_3"
+PART = "part-00000-5f0c2b1e-0a5d-4d3c-9a55-0f4d2f6f2a10-c000.snappy.parquet"
+
+
+@pytest.mark.parametrize("folder", [f"tables/verdicts/snapshot_id={OLD}", f"verdicts/{OLD}"])
+@pytest.mark.parametrize("left", [f"{ATTEMPT}/{PART}", f"{ATTEMPT}/.{PART}.crc", f"_temporary/0/task_1_m_000000/{PART}"])
+def test_what_a_killed_job_was_about_to_write_holds_up_no_pruning(tmp_path: Path, folder: str, left: str) -> None:
+    """Behind a set that stays, all later snapshots stay, too: a single killed driver would end the pruning for good."""
+    torn = write(tmp_path, f"{folder}/{left}", {})
+    later = OLD.replace("0101T", "0102T")
+    for snapshot_id in (OLD, later, new_id()):
+        write(tmp_path, f"manifests/{snapshot_id}.json", {"snapshot_id": snapshot_id})
+    found = prune(tmp_path)
+    assert (found["foreign"], found["removed"]["snapshot"]) == ({}, 2)
+    assert not torn.exists()
+    assert not (tmp_path / scene.CLUSTER / folder).exists()
+
+
+def test_what_somebody_else_put_beside_it_keeps_the_set(tmp_path: Path) -> None:
+    folder = f"tables/verdicts/snapshot_id={OLD}"
+    write(tmp_path, f"{folder}/{ATTEMPT}/{PART}", {})
+    mine = write(tmp_path, f"{folder}/_temporary/0/mine.txt", {})
+    for snapshot_id in (OLD, new_id()):
+        write(tmp_path, f"manifests/{snapshot_id}.json", {"snapshot_id": snapshot_id})
+    assert prune(tmp_path)["removed"]["snapshot"] == 0
+    assert mine.exists()
