@@ -78,6 +78,9 @@ _IN_FOLDER = re.compile(
     r"\d{6}\.json|\.\d{6}\.json\.[0-9a-f]{8}\.tmp"
     r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
 )
+_UNCOMMITTED = "_temporary"
+_OF_TASKS = re.compile(rf"{_UNCOMMITTED}|\d+|(?:attempt|task)_\d+_\d+_[mr]_\d+(?:_\d+)?")
+"""What Spark calls the folder of what its tasks have not committed yet, and those in it: a killed job leaves them."""
 _TORN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 """What a file of a disk is called until it is complete: a process that is killed leaves it, and nobody reads it."""
 _OBSERVED = paths.summaries(TableName.OBSERVATIONS)
@@ -114,6 +117,7 @@ class FileSet:
 
     :param found: its files and folders, by name. The others are known after ``look_into``:
     :param files: all its files.
+    :param inner: the folders in its folders, the innermost first.
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
@@ -123,6 +127,7 @@ class FileSet:
     id: str
     found: list[_Found] = field(default_factory=list)
     files: list[StoragePath] = field(default_factory=list)
+    inner: list[StoragePath] = field(default_factory=list)
     foreign: str | None = None
     until: datetime | None = None
     expires_at: datetime | None = None
@@ -162,12 +167,16 @@ class FileSet:
                 self.foreign = why
         self.foreign = self.foreign or _why_unproven(self)
 
-    def _look_into_folder(self, folder: StoragePath) -> None:
+    def _look_into_folder(self, folder: StoragePath, folders: str = _UNCOMMITTED) -> None:
         local = local_path(folder)
-        if local is not None and local.is_symlink():
-            self.foreign = f"{folder} is a link: what is behind it may be somebody else's"
+        if local is not None and (local.is_symlink() or local.is_file()):
+            self.foreign = f"{folder} is no folder, or a link: what is behind it may be somebody else's"
             return
         for name in list_names(folder):
+            if re.fullmatch(folders, name):
+                self._look_into_folder(folder / name, _OF_TASKS.pattern)
+                self.inner.append(folder / name)
+                continue
             if not _IN_FOLDER.fullmatch(name):
                 self.foreign = f"{folder / name} is not a file of this package"
             self.files.append(folder / name)
@@ -176,6 +185,8 @@ class FileSet:
         """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
         for path in self.files:
             remove_file(path)
+        for folder in self.inner:
+            remove_folder(folder)
         for found in self.found:
             if found.is_folder:
                 remove_folder(found.path)

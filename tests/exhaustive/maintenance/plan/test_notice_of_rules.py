@@ -109,7 +109,7 @@ async def test_a_shortened_notice_ends_at_the_latest_when_the_first_message_said
 
 @pytest.mark.safety
 async def test_a_rule_that_demands_no_notice_any_more_keeps_what_its_owner_was_told(tmp_path: Path) -> None:
-    """Nobody told the owner that the period of the message does not hold: the group was gone ten days before its end."""
+    """Nobody told the owner that the period of the message does not hold: it was gone ten days before its end."""
     long = """\
         version: 1
         defaults: {contact: a}
