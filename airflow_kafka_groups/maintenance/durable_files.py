@@ -119,13 +119,39 @@ def list_names(folder: StoragePath) -> list[str]:
         try:
             if local is not None:
                 return sorted(entry.name for entry in local.iterdir())
-            _fs(folder).invalidate_cache(_key(folder))
-            found = _fs(folder).ls(_key(folder), detail=False)
+            found = _listed(folder, detail=False)
         except FileNotFoundError as exc:
             _require_folder(exc)
             return []
     own = _key(folder).rstrip("/")
     return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found if str(name).rstrip("/") != own})
+
+
+def list_kinds(folder: StoragePath) -> dict[str, set[bool]]:
+    """Return the names in a folder, each with whether it is a folder: in an object store it can be both.
+
+    Raises ``StorageError``.
+    """
+    local, found = local_path(folder), dict[str, set[bool]]()
+    with storage_errors("listed", folder):
+        try:
+            if local is not None:
+                return {entry.name: {entry.is_dir()} for entry in sorted(local.iterdir())}
+            listed = _listed(folder, detail=True)
+        except FileNotFoundError as exc:
+            _require_folder(exc)
+            return {}
+    own = _key(folder).rstrip("/")
+    for path, kind in sorted((str(entry["name"]), str(entry["type"])) for entry in listed):
+        if (name := path.rstrip("/")) != own:
+            is_folder = kind == "directory" or path.endswith("/")
+            found.setdefault(name.rpartition("/")[2], set()).add(is_folder)
+    return found
+
+
+def _listed(folder: StoragePath, *, detail: bool) -> Any:
+    _fs(folder).invalidate_cache(_key(folder))
+    return _fs(folder).ls(_key(folder), detail=detail)
 
 
 def sync_file(path: StoragePath) -> None:

@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.durable_files import (
+    list_kinds,
     list_names,
     local_path,
     read_file,
@@ -103,12 +104,14 @@ class _Found:
     """A file of a set, or a folder of such files: where it is, and the folder of its kind.
 
     :param is_torn: whether it is what a killed process was about to create.
+    :param is_odd: whether there is a file where a folder belongs, or a folder where a file does.
     """
 
     path: StoragePath
     place: str
     is_folder: bool
     is_torn: bool = False
+    is_odd: bool = False
 
 
 @dataclass(slots=True)
@@ -153,9 +156,8 @@ class FileSet:
         :param cluster: the folder of the cluster that they must be of.
         """
         for found in self.found:
-            local = local_path(found.path)
-            if local is not None and local.exists() and local.is_dir() is not found.is_folder:
-                self.foreign = f"{local} is {'not ' if found.is_folder else ''}a folder"
+            if found.is_odd:
+                self.foreign = f"{found.path} is {'not ' if found.is_folder else ''}a folder"
                 continue
             if found.is_folder:
                 self._look_into_folder(found.path)
@@ -197,11 +199,13 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     sets: dict[str, FileSet] = {}
     for folder, pattern, is_folder in _PLACES[kind]:
         place = layout.root / folder
-        for name in list_names(place):  # a folder that only seems to be absent would leave half of a set behind
+        # A folder that only seems to be absent would leave half of a set behind.
+        for name, kinds in list_kinds(place).items():
             torn = None if is_folder else _TORN.fullmatch(name)
             if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
-                file_set.found.append(_Found(place / name, folder, is_folder, torn is not None))
+                is_odd = kinds != {is_folder}
+                file_set.found.append(_Found(place / name, folder, is_folder, torn is not None, is_odd))
     return [sets[id_] for id_ in sorted(sets)]
 
 

@@ -16,7 +16,7 @@ from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file, remove_file
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -147,10 +147,8 @@ def test_what_a_killed_job_has_left_goes_with_its_snapshot(layout: Layout, marke
 def test_what_is_not_what_its_name_says_is_not_said_to_be_removed(layout: Layout, where: str) -> None:
     """On a disk, a folder where a file belongs keeps its set, and a file where a folder belongs."""
     newest = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000002"
-    for snapshot_id in (OLD, newest):
-        put_snapshot(layout, snapshot_id)
-    if where == f"data/{OLD}":
-        remove_file(layout.root / f"data/{OLD}/part-00000.parquet")
+    put_snapshot(layout, newest)
+    put(layout, f"manifests/{OLD}.json", json.dumps({"format": 1, "snapshot_id": OLD, "cluster": "prod"}).encode())
     put(layout, where, b"mine")
     found = prune_all(layout)
     assert read_file(layout.root / where) == b"mine"
