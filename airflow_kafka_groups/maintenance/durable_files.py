@@ -25,6 +25,7 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
+from airflow_kafka_groups.maintenance.storage_access import has_folders
 
 EXCLUSIVE_REMEDY = (
     "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
@@ -184,6 +185,8 @@ def remove_folder(folder: StoragePath) -> None:
             local.rmdir()
         elif _protocols(folder) & _S3:  # not by ``rmdir``, which removes all that is in it
             _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
+        elif has_folders(folder) and not list_names(folder):  # that of HDFS removes all that is in it, too
+            _fs(folder).rmdir(_key(folder))
 
 
 def _read_part(path: Path, start: int, end: int) -> bytes:

@@ -12,9 +12,14 @@ _WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+def has_folders(path: StoragePath) -> bool:
+    """Return whether folders are there by themselves, as on a disk; of an object store they are parts of names."""
+    return getattr(path, "protocol", None) not in _WITHOUT_FOLDERS  # an ObjectStoragePath's
+
+
 def make_folder(folder: StoragePath) -> None:
     """Create a folder and those above it. An object store has none: its library would create the bucket instead."""
-    if getattr(folder, "protocol", None) not in _WITHOUT_FOLDERS:  # an ObjectStoragePath's
+    if has_folders(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
 
