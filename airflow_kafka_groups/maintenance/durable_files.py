@@ -185,7 +185,8 @@ def remove_folder(folder: StoragePath) -> None:
             local.rmdir()
         elif _protocols(folder) & _S3:  # not by ``rmdir``, which removes all that is in it
             _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
-        elif has_folders(folder) and not list_names(folder):  # that of HDFS removes all that is in it, too
+        # ``rmdir`` of HDFS removes all that is in it, too; and not of each store is known here whether it has folders.
+        elif has_folders(folder) and _fs(folder).isdir(_key(folder)) and not list_names(folder):
             _fs(folder).rmdir(_key(folder))
 
 
