@@ -136,7 +136,11 @@ def test_what_a_killed_job_has_left_goes_with_its_snapshot(layout: Layout, marke
         put_snapshot(layout, snapshot_id)
     for marker in markers:
         put(layout, f"{VERDICTS}/{marker}")
-    put(layout, f"{VERDICTS}/_temporary/0/_temporary/attempt_202001010000007_0003_m_000000_3/part-00000-5f.parquet", b"r")
+    put(
+        layout,
+        f"{VERDICTS}/_temporary/0/_temporary/attempt_202001010000007_0003_m_000000_3/part-00000-5f.parquet",
+        b"r",
+    )
     found = prune_all(layout)
     assert (found.foreign, found.removed["snapshot"]) == ({}, (OLD,))
     assert list_names(layout.root / VERDICTS) == []
