@@ -187,7 +187,7 @@ def _messages(
         kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
         decided = Decided(group.group_id, kind, group.owner, group.rule)
         period = before.most(decided, lambda rule: rule.notice_seconds)
-        if not period:  # it only waits for what its owner was told
+        if not period:  # it only waits for the end of what the message said
             continue
         if mark.notified_at is None or (at is not None and mark.ends_later_than(period, at)):
             of_owner.setdefault(group.owner, []).append((group.group_id, period))

@@ -69,8 +69,8 @@ def why_not_noticed(
     :param contact: where its owner is notified now; a message to another place does not count.
     """
     if seconds <= 0:
-        was_told = notice is not None and is_of_this_idle_time(notice, fingerprint, alive_at)
-        return _why_told(notice, at) if notice is not None and was_told else None
+        is_of_now = notice is not None and is_of_this_idle_time(notice, fingerprint, alive_at)
+        return _why_told(notice, at) if notice is not None and is_of_now else None
     if notice is None:
         return "its owner has not been notified"
     if not is_of_this_idle_time(notice, fingerprint, alive_at):
@@ -92,7 +92,7 @@ def why_not_noticed(
 
 
 def _why_told(notice: Notice, at: datetime) -> str | None:
-    """Return why a group must wait for what its owner was told, whatever its rule demands by now."""
+    """Return why a group must wait for the end that the message named, whatever its rule demands by now."""
     if notice.notified_at is None or notice.told_seconds is None:
         return None
     if (at - max(notice.marked_at, notice.notified_at)).total_seconds() >= notice.told_seconds:
