@@ -130,7 +130,7 @@ class NoticeBook:
 def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[Rule]) -> dict[str, Notice]:
     """Return all marks of a cluster, by group; none are read for a policy without a file, or that deletes nothing.
 
-    A policy whose rules demand no notice any more reads them, too: what owners were told holds.
+    A policy whose rules demand no notice any more reads them, too: what messages said holds.
 
     Raises ``JournalError`` and ``StorageError``.
     """
