@@ -148,3 +148,17 @@ async def test_a_message_names_the_period_of_the_rules_for_the_group_s_type(
     assert [notice.notice_seconds for notice in story.sent] == [days * 86_400.0]
     assert waiting(await story.plan(NOW + (days - 1) * DAY)) == ["pay1"]
     assert (await story.plan(NOW + (days + 1) * DAY)).group_ids == ["pay1"]
+
+
+async def test_the_reason_names_the_rule_that_demands_the_notice(tmp_path: Path) -> None:
+    """It named the rule that decided, which demands none: nobody finds a notice there."""
+    policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace("idle: 1d, notice: 2d", "idle: 1d")
+    story = Story(tmp_path, "pay1", policy=policy)
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
+    story.admin.groups["pay1"].members = 0
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    plan = await story.plan(NOW, **judged)
+    (kept,) = plan.kept
+    assert (kept.verdict, kept.rule) == ("notice", "rest")
+    assert kept.reason == "its owner has not been notified; rule 'jobs', which may match it, demands it"
