@@ -103,13 +103,13 @@ def make_plan(
         elif against is None and group is not None:
             if (objection := doubt(group, verdict)) is not None:
                 against = keep(group.group_id, KeptName.DOUBT, objection)
-            elif (seconds := ruled.notice_seconds(number)) or verdict.group_id in (notices or {}):
+            elif (demands := ruled.notice_rule(number)).notice_seconds or verdict.group_id in (notices or {}):
                 owner = ruled.owner(number)
                 against = keep_unnoticed(
                     group,
                     verdict,
                     ruling.rule,
-                    seconds,
+                    demands,
                     notices or {},
                     resets,
                     kept_alive or {},

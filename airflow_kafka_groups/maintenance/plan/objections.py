@@ -108,7 +108,7 @@ def keep_unnoticed(
     group: GroupSummary,
     verdict: Verdict,
     rule: Rule,
-    seconds: float,
+    demands: Rule,
     notices: Mapping[str, Notice],
     resets: Mapping[str, IdleReset],
     kept_alive: Mapping[str, KeptAlive],
@@ -118,7 +118,8 @@ def keep_unnoticed(
     """Keep a group whose owner has not had the notice that its rule demands for long enough.
 
     :param verdict: the job's verdict. It must be about the time after the notice period.
-    :param seconds: the notice period: that of its rule, and what the deletion demands, which knows less of the group.
+    :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less of
+        the group, asks for.
     :param resets: when idle times restarted, by the journal.
     :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
     :param contact: where its owner is notified.
@@ -129,7 +130,7 @@ def keep_unnoticed(
     alive_at = max(sign for sign in signs if sign is not None)
     why = why_not_noticed(
         notices.get(verdict.group_id),
-        seconds,
+        demands.notice_seconds,
         fingerprint=group.fingerprint,
         at=verdict.observed_at,
         alive_at=alive_at,
@@ -138,10 +139,11 @@ def keep_unnoticed(
     )
     if why is None:
         return None
+    who = f"rule {demands.name!r}{'' if demands.name == rule.name else ', which may match it,'}"
     return KeptGroup(
         group_id=verdict.group_id,
         verdict=KeptName.NOTICE.value,
-        reason=f"{why}; rule {rule.name!r} demands it" if seconds else why,
+        reason=f"{why}; {who} demands it" if demands.notice_seconds else why,
         group_type=verdict.group_type,
         idle_since=alive_at.isoformat(),
         fingerprint=group.fingerprint,

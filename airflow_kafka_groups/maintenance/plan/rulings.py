@@ -16,6 +16,7 @@ from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
 from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, RulesBefore, Ruling, facts_of_all
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, seen_before
 
@@ -59,17 +60,17 @@ class RuledGroups:
         """Return the owner of the group with this place among the verdicts."""
         return self.rulings[number].rule.owner or self._facts[number].owner
 
-    def notice_seconds(self, number: int) -> float:
-        """Return the notice period of the group with this place among the verdicts.
+    def notice_rule(self, number: int) -> Rule:
+        """Return the rule with the longest notice of the group with this place among the verdicts: its own, or before.
 
         The deletion knows neither topics nor last clients. What it demands is demanded here, too: it would keep a group
         of which no plan has its owner notified.
         """
         rule, facts = self.rulings[number].rule, self._facts[number]
         if not self._notices:
-            return 0.0
+            return rule
         decided = Decided(facts.group_id, facts.group_type, self.owner(number), rule.name)
-        return max(rule.notice_seconds, self._before.most(decided, lambda each: each.notice_seconds))
+        return max([*self._before.of(decided), rule], key=lambda each: each.notice_seconds)
 
     def describe(self, kept: KeptGroup) -> KeptGroup:
         """Return a kept group with its rule, owner and family."""

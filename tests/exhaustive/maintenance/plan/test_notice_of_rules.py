@@ -150,11 +150,12 @@ async def test_a_message_names_the_period_of_the_rules_for_the_group_s_type(
     assert (await story.plan(NOW + (days + 1) * DAY)).group_ids == ["pay1"]
 
 
-async def test_the_reason_names_the_rule_that_demands_the_notice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_known", [True, False])
+async def test_the_reason_names_the_rule_that_demands_the_notice(is_known: bool, tmp_path: Path) -> None:
     """It named the rule that decided, which demands none: nobody finds a notice there."""
     policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace("idle: 1d, notice: 2d", "idle: 1d")
     story = Story(tmp_path, "pay1", policy=policy)
-    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    story.admin.groups["pay1"].members = 2 if is_known else 0  # of the client id "c"
     await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
     story.admin.groups["pay1"].members = 0
     judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
