@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
+from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupType
 from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
@@ -163,3 +166,21 @@ async def test_the_reason_names_the_rule_that_demands_the_notice(is_known: bool,
     (kept,) = plan.kept
     assert (kept.verdict, kept.rule) == ("notice", "rest")
     assert kept.reason == "its owner has not been notified; rule 'jobs', which may match it, demands it"
+
+
+async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_path: Path) -> None:
+    """The deletion asks for the idle time of each rule that may match, the plan asked for that of its own rule only.
+
+    A group that was restored was planned and kept each day, in place of one that waits for a later plan.
+    """
+    policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace(", notice: 2d", "").replace(", notice: 6d", "")
+    story = Story(tmp_path, "pay1", policy=policy.replace("action: delete, idle: 1d", "action: delete, idle: 30d", 1))
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 60 * DAY))
+    story.admin.groups["pay1"].members = 0
+    restored = {"pay1": KeptAlive(NOW - 5 * DAY, NOW - 5 * DAY, "a restore")}
+    judged: dict[str, Any] = {"first_seen_at": NOW - 61 * DAY, "idle_since": NOW - 50 * DAY}
+    plan = await story.plan(NOW, restored, **judged)
+    kept = kept_by_records(story.layout, plan, plan.plan_id, History([]), restored, NOW, judged=True)
+    assert set(plan.group_ids) - set(kept) == set(plan.group_ids)
+    assert (await story.plan(NOW + 26 * DAY, restored, **judged)).group_ids == ["pay1"]
