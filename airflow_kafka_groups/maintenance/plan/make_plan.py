@@ -92,10 +92,12 @@ def make_plan(
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
         ruling = ruled.rulings[number]
+        is_on_record = verdict.group_id in resets or verdict.group_id in (kept_alive or {})
+        least_idle = ruled.idle_seconds(number) if is_on_record else 0.0
         against = (
             keep_by_verdict(verdict, ruling, refused)
-            or keep_alive(verdict, ruling.rule, kept_alive or {})
-            or keep_reset(verdict, ruling.rule, resets)
+            or keep_alive(verdict, least_idle, kept_alive or {})
+            or keep_reset(verdict, least_idle, resets)
         )
         if against is None and group is None:
             strangers += 1

@@ -65,22 +65,26 @@ def _may_match(ruling: Ruling) -> str:
     return f"; the topics or the last client that {', '.join(map(repr, ruling.undecided))} asks for are not known"
 
 
-def keep_alive(verdict: Verdict, rule: Rule, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
-    """Keep what somebody keeps alive or restored; afterwards, its idle time counts from the last such run."""
+def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
+    """Keep what somebody keeps alive or restored; afterwards, its idle time counts from the last such run.
+
+    :param least_idle: the idle time that the deletion asks for, in seconds.
+    """
     kept = kept_alive.get(verdict.group_id)
-    if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=rule.min_idle_seconds)):
+    if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=least_idle)):
         return None
     reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
     return keep(verdict.group_id, KeptName.EXCLUDED, reason)
 
 
-def keep_reset(verdict: Verdict, rule: Rule, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
+def keep_reset(verdict: Verdict, least_idle: float, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
     """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
 
+    :param least_idle: the idle time that the deletion asks for, in seconds.
     :param resets: when idle times restarted, by the journal.
     """
     reset = resets.get(verdict.group_id)
-    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= rule.min_idle_seconds:
+    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= least_idle:
         return None
     return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
 

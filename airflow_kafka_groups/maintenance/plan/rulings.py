@@ -66,11 +66,17 @@ class RuledGroups:
         The deletion knows neither topics nor last clients. What it demands is demanded here, too: it would keep a group
         of which no plan has its owner notified.
         """
-        rule, facts = self.rulings[number].rule, self._facts[number]
         if not self._notices:
-            return rule
-        decided = Decided(facts.group_id, facts.group_type, self.owner(number), rule.name)
-        return max([*self._before.of(decided), rule], key=lambda each: each.notice_seconds)
+            return self.rulings[number].rule
+        return max(self._asked_by_deletion(number), key=lambda each: each.notice_seconds)
+
+    def idle_seconds(self, number: int) -> float:
+        """Return the idle time that a deletion asks for after what is on record of the group with this place."""
+        return max(each.min_idle_seconds for each in self._asked_by_deletion(number))
+
+    def _asked_by_deletion(self, number: int) -> list[Rule]:
+        rule, facts = self.rulings[number].rule, self._facts[number]
+        return [*self._before.of(Decided(facts.group_id, facts.group_type, self.owner(number), rule.name)), rule]
 
     def describe(self, kept: KeptGroup) -> KeptGroup:
         """Return a kept group with its rule, owner and family."""
