@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
@@ -184,3 +185,20 @@ async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_
     kept = kept_by_records(story.layout, plan, plan.plan_id, History([]), restored, NOW, judged=True)
     assert set(plan.group_ids) - set(kept) == set(plan.group_ids)
     assert (await story.plan(NOW + 26 * DAY, restored, **judged)).group_ids == ["pay1"]
+
+
+async def test_an_edit_that_demands_no_more_keeps_no_group_that_had_its_notice(tmp_path: Path) -> None:
+    """The notice and the approval of a rule by last client were demanded and given; then a comment was written."""
+    policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace("notice: 6d", "notice: 6d, approval: always")
+    story = Story(tmp_path, "pay1", policy=policy)
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
+    story.admin.groups["pay1"].members = 0
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
+    plan = await story.plan(NOW + 7 * DAY, **judged)
+    assert (plan.group_ids, plan.rules_to_approve) == (["pay1"], ["jobs"])
+    commented = policy_of(tmp_path, f"{policy}    # nothing else\n")
+    assert kept_by_newer_policy(plan, commented, NOW + 7 * DAY + timedelta(minutes=5)) == {}
+    longer = policy_of(tmp_path, policy.replace("notice: 6d", "notice: 8d"))
+    assert set(kept_by_newer_policy(plan, longer, NOW + 7 * DAY + timedelta(minutes=5))) == {"pay1"}
