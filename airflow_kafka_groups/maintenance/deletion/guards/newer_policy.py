@@ -8,7 +8,7 @@ nothing is deleted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, RulesBefore, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 
@@ -90,8 +90,25 @@ class _Ruled:
     undecided: tuple[str, ...]
 
 
+class _Before:
+    """What the older rules demanded of planned groups, and the deletion does: also those that may match, too."""
+
+    def __init__(self, plan: DeletionPlan) -> None:
+        self._rules = {rule.name: rule for rule in plan.policy.rules}
+        self._before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
+
+    def demands_on(self, group: PlannedGroup) -> Rule | None:
+        """Return the rule that decided, with the longest notice and any approval; ``None`` if it is not known."""
+        rule = self._rules.get(group.rule or "")
+        if rule is None:
+            return None
+        every = self._before.of(Decided(group.group_id, group.group_type, group.owner, group.rule))
+        notice, approval = max(each.notice_seconds for each in every), any(each.approval for each in every)
+        return replace(rule, notice_seconds=notice, approval=approval)
+
+
 def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
-    matcher, before = RuleMatcher(file.rules), {rule.name: rule for rule in plan.policy.rules}
+    matcher, before = RuleMatcher(file.rules), _Before(plan)
     protected = GroupFilter(protected=file.protected)
     left = []
     for group in plan.groups:
@@ -101,7 +118,7 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         owner = rule.owner or facts.owner
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"
-        elif (why := _stricter(group, rule, before.get(group.rule or ""))) is not None:
+        elif (why := _stricter(group, rule, before.demands_on(group))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
         elif rule.notice_seconds and owner != group.owner:
             yield group.group_id, "it has another owner, who was not notified"

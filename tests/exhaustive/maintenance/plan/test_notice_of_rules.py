@@ -190,6 +190,7 @@ async def test_what_a_deletion_keeps_for_its_record_is_not_planned_each_day(tmp_
 async def test_an_edit_that_demands_no_more_keeps_no_group_that_had_its_notice(tmp_path: Path) -> None:
     """The notice and the approval of a rule by last client were demanded and given; then a comment was written."""
     policy = BY_TYPE_AND_CLIENT.replace("types: TYPE, ", "").replace("notice: 6d", "notice: 6d, approval: always")
+    policy = policy.replace("rules:", 'owners: {pay: {groups: "pay*"}}\n    rules:')
     story = Story(tmp_path, "pay1", policy=policy)
     story.admin.groups["pay1"].members = 2  # of the client id "c"
     await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
