@@ -1,0 +1,116 @@
+"""What a lag report says of times that cannot be looked up, or that no clock has."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
+from airflow_kafka_groups.spark.kafka import timestamps
+from airflow_kafka_groups.spark.kafka.offsets import Partition
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, partition_lag, with_seconds
+from tests.lab.cluster import KafkaCluster
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import delete_topics
+from tests.spark.histories import frame, seen
+from tests.spark.kafka import add, fresh_topics, write_properties
+from tests.spark.lake import write_snapshot
+from tests.spark.test_archive_backlog import snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
+    arguments = ["--base", base.as_uri(), "--cluster", "c", "--kafka-properties", str(properties)]
+    return run(spark, parse_arguments(arguments))
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead(spark: SparkSession, ansi: str) -> None:
+    before = spark.conf.get("spark.sql.ansi.enabled")
+    spark.conf.set("spark.sql.ansi.enabled", ansi)
+    try:
+        lags = partition_lag(frame(spark, seen(1, offsets={("t", 0): 40, ("t", 1): 40})))
+        looked = [
+            ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
+            ("t", 1, 40, 2**63 - 1, "CreateTime"),
+        ]
+        found = with_seconds(lags, spark.createDataFrame(looked, TIMESTAMP_SCHEMA)).collect()
+    finally:
+        spark.conf.set("spark.sql.ansi.enabled", before)
+    assert [row["lag_seconds"] for row in found] == [0.0, 0.0]
+
+
+def test_what_is_not_known_is_not_the_greatest_lag_in_seconds(spark: SparkSession) -> None:
+    rows = [
+        *seen(1, group="behind", offsets={("t", 0): 40, ("t", 1): 100}),
+        *seen(1, group="recreated", offsets={("t", 0): 101, ("t", 1): 100}),
+        *seen(1, group="done", offsets={("t", 0): 100, ("t", 1): 100}),
+    ]
+    lags = with_seconds(partition_lag(frame(spark, rows)), spark.createDataFrame([], TIMESTAMP_SCHEMA))
+    found = {row["group_id"]: row["max_lag_seconds"] for row in by(lags, "group_id").collect()}
+    assert found == {"behind": None, "recreated": None, "done": 0.0}
+
+
+def test_a_record_that_does_not_arrive_in_time_is_not_a_marker(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_topics(kafka41.bootstrap, {"ll-slow": 1})
+    add(kafka41.bootstrap, {("ll-slow", 0): 1})
+    properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
+    monkeypatch.setattr(timestamps, "_WAIT_SECONDS", -1.0)
+    assert timestamps.look_up(spark, properties, [(Partition("ll-slow", 0), 0)]) == []
+
+
+def test_times_of_another_cluster_are_not_reported(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
+    bootstrap = kafka41.bootstrap
+    fresh_topics(bootstrap, {"ll-t": 1})
+    add(bootstrap, {("ll-t", 0): 10})
+    write_snapshot(tmp_path, 1, seen(1, offsets={("ll-t", 0): 5}, log_end=10), kafka_cluster_id="another")
+    with pytest.raises(JobError, match="the snapshot is of the cluster another, and the Kafka properties lead to"):
+        report(spark, tmp_path, write_properties(tmp_path, bootstrap))
+
+
+def test_a_topic_deleted_or_recreated_since_the_snapshot_costs_its_own_times_only(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+) -> None:
+    bootstrap = kafka41.bootstrap
+    names = ("ll-stays", "ll-gone", "ll-again")
+    fresh_topics(bootstrap, dict.fromkeys(names, 1))
+    add(bootstrap, {(name, 0): 10 for name in names})
+    commit_offsets(bootstrap, {name: {(name, 0): 5} for name in names})
+    snapshot(bootstrap, tmp_path, *names)
+    delete_topics(bootstrap, ["ll-gone"])
+    fresh_topics(bootstrap, {"ll-again": 1})
+    add(bootstrap, {("ll-again", 0): 2})
+    begun = time.monotonic()
+    summary = report(spark, tmp_path, write_properties(tmp_path, bootstrap))
+    assert time.monotonic() - begun < 45
+    assert summary["seconds_methods"] == {"first_unread_record:CreateTime": 1, "not_looked_up": 2}
+    greatest = {row["topic"]: row["max_lag_seconds"] for row in summary["top_topics"]}
+    assert greatest.pop("ll-stays") >= 0
+    assert greatest == {"ll-gone": None, "ll-again": None}
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"security__protocol": "SSL", "ssl__truststore__location": "/nowhere"}, "/nowhere"),
+        ({"bootstrap__servers": "127.0.0.1:1", "default__api__timeout__ms": "3000"}, "127.0.0.1:1"),
+    ],
+)
+def test_the_reason_is_said_if_kafka_cannot_be_reached(
+    spark: SparkSession, tmp_path: Path, settings: dict[str, str], said: str
+) -> None:
+    write_snapshot(tmp_path, 1, seen(1))
+    more = {"request__timeout__ms": "2000", **settings}
+    with pytest.raises(JobError) as caught:
+        report(spark, tmp_path, write_properties(tmp_path, "127.0.0.1:1", **more))
+    assert said in str(caught.value)
+    assert "Check " in str(caught.value)
