@@ -32,7 +32,10 @@ _LAG = (
     "CASE WHEN flag = 'data_lost' THEN log_start - committed_offset ELSE 0L END AS lost",
     "greatest(committed_offset, log_start) AS first_offset",
 )
-_AGE = "(unix_micros(observed_at) - timestamp_ms * 1000) / 1000000 AS age"
+# A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
+_LATEST_MS = 9_000_000_000_000_000
+_KNOWN_MS = f"IF(timestamp_ms > {_LATEST_MS}L, {_LATEST_MS}L, timestamp_ms)"
+_AGE = f"(unix_micros(observed_at) - {_KNOWN_MS} * 1000) / 1000000 AS age"
 _SECONDS = (
     "CASE WHEN lag = 0 OR (lag > 0 AND age < 0) THEN 0D WHEN lag > 0 THEN age END AS lag_seconds",
     """
@@ -51,7 +54,8 @@ _SUMS = (
     "coalesce(sum(lag), 0) AS lag",
     "max(lag) AS max_partition_lag",
     "sum(lost) AS lost",
-    "max(lag_seconds) AS max_lag_seconds",
+    # Zero only if nothing is unread for certain: partitions that are read do not hide others without a time.
+    "IF(bool_and(lag <=> 0), 0D, max(lag_seconds) FILTER (WHERE lag > 0)) AS max_lag_seconds",
 )
 
 TIMESTAMP_SCHEMA = "topic string, partition int, first_offset long, timestamp_ms long, clock string"

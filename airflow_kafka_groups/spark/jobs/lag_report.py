@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from itertools import chain
 from typing import Any
 
 from pyspark import StorageLevel
@@ -18,6 +19,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
@@ -88,7 +90,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
         unreadable = rows.where(F.col("error").isNotNull()).select("group_id").distinct().count()
         lags = partition_lag(rows, owners)
-        found = _look_up(spark, arguments, lags) if arguments.kafka_properties else []
+        found = _look_up(spark, arguments, lags, snapshot.kafka_cluster_id) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
         with exact_timestamps(spark):
             with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
@@ -121,11 +123,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     return summary
 
 
-def _look_up(spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame) -> list[Timestamp]:
+def _look_up(
+    spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame, kafka_cluster_id: str | None
+) -> list[Timestamp]:
     behind = lags.where(F.col("lag") > 0).groupBy("topic", "partition", "first_offset").agg(F.max("lag").alias("lag"))
     largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
     wanted = [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in largest.collect()]
-    return look_up(spark, load_properties(spark, arguments.kafka_properties), wanted)
+    properties = load_properties(spark, arguments.kafka_properties)
+    with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
+        admin.cluster_id(kafka_cluster_id, "the snapshot is of")
+        there = {*chain.from_iterable(admin.partitions({where.topic for where, _ in wanted}).values())}
+    return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 
 
 def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:

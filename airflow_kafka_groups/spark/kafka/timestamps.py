@@ -43,8 +43,8 @@ def look_up(
 
     :param wanted: partitions and offsets; the offsets must be within the logs.
 
-    Offsets without a record, or whose record did not arrive in time, have ``None``. Raises ``JobError`` if the client
-    cannot be used.
+    Offsets without a record have ``None``. Those whose record did not arrive in time, or that the log does not reach
+    any more because the topic was recreated, are left out. Raises ``JobError`` if the client cannot be used.
     """
     rounds = _rounds(wanted)
     if not rounds:
@@ -85,19 +85,26 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
     deadline = time.monotonic() + _WAIT_SECONDS
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
-        done = {Partition(str(of.topic()), int(of.partition())): _time(records, of) for of in records.partitions()}
+        firsts = {_partition(of): records.records(of).get(0) for of in records.partitions()}
+        done = {where: _time(record) for where, record in firsts.items()}
         # Only markers or aborted records may remain; the position then reaches the end without a record.
         for where in waiting.keys() - done.keys():
             if consumer.position(named[where]) >= ends.get(named[where]):
                 done[where] = None, _NO_RECORD
         if done:
             consumer.pause([named[where] for where in done])
-        found += [(*where, waiting.pop(where), *time_of) for where, time_of in done.items()]
-    return found + [(*where, offset, None, _NO_RECORD) for where, offset in waiting.items()]
+        for where, time_of in done.items():
+            offset = waiting.pop(where)
+            if where not in firsts or firsts[where].offset() >= offset:  # an offset beyond the end leads to the start
+                found.append((*where, offset, *time_of))
+    return found
 
 
-def _time(records: Any, of: Any) -> tuple[int | None, str]:
-    """Return the timestamp of the first record of a partition, and whose clock it is."""
-    record = records.records(of).get(0)
+def _partition(of: Any) -> Partition:
+    return Partition(str(of.topic()), int(of.partition()))
+
+
+def _time(record: Any) -> tuple[int | None, str]:
+    """Return the timestamp of a record, and whose clock it is."""
     timestamp = int(record.timestamp())
     return timestamp if timestamp >= 0 else None, str(record.timestampType().toString())
