@@ -7,13 +7,26 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
+_WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+"""Options of a reader: all of it or an error, also in a session that passes over files that it cannot read."""
 
-def read_stored(spark: SparkSession, schema: StructType) -> DataFrameReader:
+_CHECKED = {**_WHOLE, "parquet.page.verify-checksum.enabled": "true"}
+
+
+def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFrameReader:
     """Return a reader of tables that the package stores, which compares each page of a file with its checksum.
 
     Without that, most flipped bits are read as other rows. Files of earlier versions have no checksums.
+
+    :param schema: their columns. Default: as the files have them.
     """
-    return spark.read.schema(schema).option("parquet.page.verify-checksum.enabled", "true")
+    reader = spark.read.options(**_CHECKED)
+    return reader if schema is None else reader.schema(schema)
+
+
+def read_whole(spark: SparkSession, schema: StructType, file_format: str) -> DataFrameReader:
+    """Return a reader of files of any format, which fails if one cannot be read."""
+    return spark.read.format(file_format).options(**_WHOLE).schema(schema)
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:

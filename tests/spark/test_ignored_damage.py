@@ -77,7 +77,9 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
     part = folder / "part-00000.parquet"
     # The footer is whole, so that its rows can be counted; the second half cannot be read.
     table = pa.Table.from_pylist(rows, ARROW_SCHEMA)
-    pq.write_table(table, part, compression="zstd", write_page_checksum=True, row_group_size=1_000, use_dictionary=False)
+    pq.write_table(
+        table, part, compression="zstd", write_page_checksum=True, row_group_size=1_000, use_dictionary=False
+    )
     write_manifest(tmp_path, name, len(rows))
     column = pq.read_metadata(part).row_group(1).column(ARROW_SCHEMA.get_field_index("committed_offset"))
     content = bytearray(part.read_bytes())

@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_f
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import read_stored, read_whole
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
@@ -51,7 +52,7 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
     body = f"{folder}/{paths.plan_body(plan_id)}"
     if hashlib.sha256(storage.read_bytes(body)).hexdigest() != sha256:
         raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
-    rows = storage.spark.read.parquet(body).where("place is not null").select("group_id").collect()
+    rows = read_stored(storage.spark).parquet(body).where("place is not null").select("group_id").collect()
     return {row["group_id"] for row in rows}, snapshot_id
 
 
@@ -157,7 +158,7 @@ def check_archive(
 
     Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
     """
-    written = spark.read.format(file_format).schema(ARCHIVE_SCHEMA).load(output)
+    written = read_whole(spark, ARCHIVE_SCHEMA, file_format).load(output)
     counted = spark.sql(_COUNTS, written=written).collect()
     found = {(row["group_id"], Partition(row["topic"], row["partition"])): row for row in counted}
     partitions = []

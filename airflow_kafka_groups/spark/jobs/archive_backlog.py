@@ -31,6 +31,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import read_whole
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -131,7 +132,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"counts are required. The archive in {output} has no summary, and so does not count"
         )
     if table:
-        written = spark.read.format(arguments.format).schema(ARCHIVE_SCHEMA).load(output)
+        written = read_whole(spark, ARCHIVE_SCHEMA, arguments.format).load(output)
         table.replace(arguments.cluster, written, {name: summary["records"]})
     write_summary(spark, summary_path, summary)
     return summary

@@ -112,7 +112,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "unreadable_groups": unreadable,
         "flags": dict(written.groupBy("flag").count().collect()),
         "seconds_methods": dict(written.groupBy("lag_seconds_method").count().collect()),
-        **{shown: _first_rows(spark.read.parquet(places[name]), _SHOWN) for shown, name in _SUMMARY.items()},
+        **{shown: _first_rows(read_stored(spark).parquet(places[name]), _SHOWN) for shown, name in _SUMMARY.items()},
         "lookups": len(found),
         "output": output or f"{folder}/{paths.TABLES}",
         "table": arguments.table,

@@ -25,6 +25,7 @@ from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
@@ -160,7 +161,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         if summary.get("groups") == 0:  # Spark writes no file then, and cannot tell the columns
             stored = spark.createDataFrame([], COMMIT_GROUP_SCHEMA)
         else:
-            stored = spark.read.parquet(f"{folder}/groups")
+            stored = read_stored(spark).parquet(f"{folder}/groups")
         rows = stored.select("group_id", "last_commit_at")
     except StorageError as exc:
         raise JobError(
