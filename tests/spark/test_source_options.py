@@ -155,3 +155,13 @@ def test_filters_on_the_group_and_the_topic_are_taken_and_all_others_left_to_spa
     assert filters.holds("topic", "orders")
     assert not filters.holds("topic", "orders2")
     assert filters.holds("state", "Empty")
+
+
+@pytest.mark.parametrize("text", ['[ "a-*", "b,*" ]', '[\n "a-*",\n "b,*"\n]', ' ["a-*", "b,*"]'])
+def test_a_json_list_of_patterns_may_have_spaces_and_lines(text: str) -> None:
+    options = SourceOptions.parse({**BROKERS, "include": text, "exclude": text})
+    assert options.include == options.exclude == ("a-*", "b,*")
+
+
+def test_an_empty_json_list_is_no_pattern() -> None:
+    assert SourceOptions.parse({**BROKERS, "exclude": "[]"}).exclude == ()
