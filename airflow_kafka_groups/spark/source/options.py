@@ -30,6 +30,9 @@ MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")
 _KEYTAB = "KRB5_CLIENT_KTNAME"
 _PRIVATE_KEY = "PRIVATE KEY"
+_JSON_LIST = re.compile(r"\s*\[\s*(\"|\]\s*$)")
+"""How a JSON list of patterns begins; another bracket begins a pattern, such as ``[ab]*``."""
+
 _NAMES = (
     *("include", "exclude", "with.lag", "failures", "groups.per.partition", "config.file", "config.env"),
     *("columns", "state.path", "min.interval.seconds"),
@@ -136,7 +139,7 @@ def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[st
     """Parse patterns: one, several separated by commas, or a JSON list (for patterns that contain a comma)."""
     if text is None:
         return default
-    if text.lstrip().startswith('["'):
+    if _JSON_LIST.match(text):
         try:
             return check_patterns(name, json.loads(text))
         except json.JSONDecodeError as error:
