@@ -100,7 +100,8 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
     ("more", "said"),
     [
         ([], "--output (got None): give a folder, a --table, or both"),
-        (["--output", "/o", "--days", "0"], "--days (got 0): give 1 or more"),
+        (["--output", "/o", "--days", "0"], "--days (got 0): give a number of days from 1 to 36600"),
+        (["--output", "/o", "--days", "999999"], "--days (got 999999): give a number of days from 1 to 36600"),
         (["--output", "/o", "--cluster", ".."], "--cluster (got '..'): use 1 to 100 letters"),
     ],
 )
