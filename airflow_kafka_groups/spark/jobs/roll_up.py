@@ -28,6 +28,7 @@ from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
+_MOST_DAYS = 36_600
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,8 +43,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _check(arguments: argparse.Namespace) -> None:
     arguments.cluster = arguments.cluster or [ALL]
     check_clusters(arguments.cluster, of_one={}, of_each={})
-    if arguments.days < 1:
-        raise ArgumentError("--days", arguments.days, "give 1 or more")
+    if not 1 <= arguments.days <= _MOST_DAYS:
+        raise ArgumentError("--days", arguments.days, f"give a number of days from 1 to {_MOST_DAYS}")
     if not (arguments.output or arguments.table):
         raise ArgumentError("--output", None, "give a folder, a --table, or both")
 
