@@ -1,0 +1,45 @@
+"""Retention removes records of a run that has begun: the next try says what to do, since the same command cannot help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
+from tests.lab.groups import commit_offsets
+from tests.lab.topics import quiet
+from tests.spark.kafka import Submit, committed, fill
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+
+def test_a_try_whose_records_are_gone_names_the_way_on(
+    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
+) -> None:
+    fill(kafka, {("br", 0): 20})
+    commit_offsets(kafka, {"br": {("br", 0): 0}})
+    admin, slices = AdminClient(quiet(kafka)), []
+
+    def cut(records: Any) -> None:
+        slices.append(records.count())
+        if len(slices) == 1:
+            for future in admin.delete_records([TopicPartition("br", 0, 15)]).values():
+                future.result(timeout=30)
+
+    transforms.cut = cut  # type: ignore[attr-defined]
+    asked = ["--group", "br", "--transform", "users_transforms:cut", "--records", str(tmp_path / "records")]
+    asked += ["--max-records-per-slice", "5"]
+    with pytest.raises(SPARK_ERRORS):  # it was begun before anybody could know
+        submit(*asked)
+    for more in ([], ["--on-data-loss", "skip-to-start"]):
+        with pytest.raises(JobError, match=r"br\[0\] begins at 15, .* 5 .*--start-over --on-data-loss skip-to-start"):
+            submit(*asked, *more)
+    assert committed(kafka, "br", ("br", 0)) == [5]
+    summary = submit(*asked, "--start-over", "--on-data-loss", "skip-to-start")
+    assert (summary["outcome"], summary["offsets_lost"], slices) == ("committed", 10, [5, 5])
+    assert committed(kafka, "br", ("br", 0)) == [20]
