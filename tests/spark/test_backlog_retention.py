@@ -1,4 +1,4 @@
-"""Retention removes records of a run that has begun: the next try says what to do, since the same command cannot help."""
+"""Retention removes records of a run that has begun: the next try says what to do, as the same command cannot help."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, partition_lag, with_seconds
+from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics
@@ -33,17 +34,13 @@ def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead(spark: SparkSession, ansi: str) -> None:
-    before = spark.conf.get("spark.sql.ansi.enabled")
-    spark.conf.set("spark.sql.ansi.enabled", ansi)
-    try:
+    with settings_of(spark, {"spark.sql.ansi.enabled": ansi}):
         lags = partition_lag(frame(spark, seen(1, offsets={("t", 0): 40, ("t", 1): 40})))
         looked = [
             ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
             ("t", 1, 40, 2**63 - 1, "CreateTime"),
         ]
         found = with_seconds(lags, spark.createDataFrame(looked, TIMESTAMP_SCHEMA)).collect()
-    finally:
-        spark.conf.set("spark.sql.ansi.enabled", before)
     assert [row["lag_seconds"] for row in found] == [0.0, 0.0]
 
 

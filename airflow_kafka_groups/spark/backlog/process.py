@@ -71,6 +71,8 @@ def process_backlog(
             record = open_record(Storage(spark, records), records, cluster_id, asked.group_id)
         observed = look(admin, asked)
         run = _resumed(record, asked, observed)
+        if run is not None and record.ended is None:
+            _check_still_there(admin, run, record, observed)
         if run is None:
             backlog = plan(admin, asked, observed)
             if not backlog.ranges:
@@ -99,3 +101,20 @@ def _resumed(record: Record, asked: BacklogRequest, observed: Observed) -> Run |
     if record.ended is None or asked.fetched is not None:
         return run
     return run if not asked.commit and not moved(run.before, observed.committed) else None
+
+
+def _check_still_there(admin: KafkaAdmin, run: Run, record: Record, observed: Observed) -> None:
+    """Raise ``JobError`` if retention removed records that the run has still to read: no further try could read them.
+
+    Of a topic that is gone, the group's commits tell.
+    """
+    processed = record.processed()
+    left = [each for one in run.slices if one.number not in processed for each in one.ranges]
+    logs = admin.log_ends({each.partition for each in left} & observed.existing, read_committed=False)
+    for each in sorted(left):
+        if each.partition in logs and logs[each.partition].start > each.start:
+            raise JobError(
+                f"retention removed records that run {run.run_id} has not processed: {each.partition} begins at "
+                f"{logs[each.partition].start}, and {each.start} is next. Begin again at the group's commits by "
+                "--start-over --on-data-loss skip-to-start"
+            )
