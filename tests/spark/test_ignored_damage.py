@@ -89,3 +89,17 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
     assert stored.count() == 2_000, "as the job counts"
     with pytest.raises(SPARK_ERRORS):
         read_groups(stored, {"g"})
+
+
+@pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])
+def test_a_damaged_description_of_observations_is_made_again(
+    spark: SparkSession, tmp_path: Path, damage: dict[str, object]
+) -> None:
+    for number in (1, 2, 3):
+        write_snapshot(tmp_path, number, seen(number))
+    assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
+    described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
+    described.with_name(f".{described.name}.crc").unlink()  # an object store has none
+    described.write_text(json.dumps(json.loads(described.read_text()) | damage))
+    summary = judge(spark, tmp_path)
+    assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)
