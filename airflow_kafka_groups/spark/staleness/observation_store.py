@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
-from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
+from airflow_kafka_groups.contracts.ids import is_id, new_id, parse_time, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.frames import read_stored
@@ -240,6 +240,11 @@ def _parse(text: str) -> ObservationManifest | None:
     """Return the manifest, ``None`` for a string that is none of this format."""
     try:
         manifest = ObservationManifest(**json.loads(text))
+        for at in (manifest.oldest, manifest.newest):
+            if at is not None:
+                parse_time(at)
+        if type(manifest.groups) is not int or (manifest.oldest is None) != (manifest.groups == 0):
+            return None
     except (ValueError, TypeError):
         return None
     return manifest if manifest.format == OBSERVATIONS_FORMAT else None
