@@ -16,7 +16,7 @@ class Lane:
     :param name: unique; also the name of its files.
     :param commands: run in this order; the first that fails ends the lane.
     :param needs: the lanes that must have succeeded before.
-    :param load: processors that it keeps busy on average.
+    :param load: processors that it keeps busy on average. Default 0.75: one process, which waits as well.
     :param nice: how much it gives way to other lanes (``nice -n``).
     :param environment: additions to the environment.
     """
@@ -24,7 +24,7 @@ class Lane:
     name: str
     commands: tuple[tuple[str, ...], ...]
     needs: tuple[str, ...] = ()
-    load: float = 1.0
+    load: float = 0.75
     nice: int = 0
     environment: Mapping[str, str] = field(default_factory=dict)
 

@@ -86,7 +86,7 @@ def share_arguments(name: str) -> tuple[str, ...]:
     return (*mine, *(f"--ignore={path}" for path in ignored))
 
 
-def _tests(name: str, *, needs: tuple[str, ...], load: float = 1.0, nice: int = 5) -> Lane:
+def _tests(name: str, *, needs: tuple[str, ...], load: float = 0.75, nice: int = 5) -> Lane:
     # One process each: what xdist starts and collects twice, other lanes can use.
     share, chosen = PARTS.get(name, (name, ""))
     expression = ("-k", chosen) if chosen else ()
@@ -135,16 +135,17 @@ LANES = (
     Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
     *_BROWSER,
     _tests("spark", needs=("classes", "spark-classes")),
-    _tests("spark-alone", needs=("classes", "spark-classes")),
     # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.
     _tests("brokers", needs=("classes",), load=0.5, nice=0),
     _tests("old-brokers", needs=("classes",), load=0.5, nice=0),
-    _tests("airflow", needs=("classes", "spark-classes"), load=0.75),
-    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER)), load=0.75),
-    _tests("submit", needs=("classes", "spark-classes"), load=0.75),
+    _tests("airflow", needs=("classes", "spark-classes")),
+    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
+    _tests("submit", needs=("classes", "spark-classes")),
+    # After those that wait for Airflow, a browser or executors: it keeps a processor busy until the end.
+    _tests("spark-alone", needs=("classes", "spark-classes")),
     # Before the short ones, or a processor is idle in the end.
     _tests("unit", needs=("setup",)),
-    _tests("campaign", needs=("classes",), load=0.75),
+    _tests("campaign", needs=("classes",)),
     _tests("component", needs=("setup",)),
     Lane(name="lint", commands=(("make", "lint"),), needs=("setup",), nice=5),
     Lane(name="docs", commands=(("make", "docs"),), needs=("setup",), nice=5),
