@@ -27,7 +27,7 @@ SNAPSHOT = ListGroupOffsetsOperator(task_id="list_offsets", storage_path="/s", r
 def test_what_the_next_try_mends_is_retried(task: Any, error: Exception) -> None:
     """The run of a day failed with the first mail, broker or other run in its way, whatever ``retries`` says."""
     assert not HAS_POLICIES or decision(task, error) == "default"
-    assert HAS_POLICIES == hasattr(task, "retry_policy")
+    assert hasattr(task, "retry_policy") == HAS_POLICIES
 
 
 @pytest.mark.parametrize("task", [NOTIFY, SNAPSHOT], ids=["notify", "snapshot"])
