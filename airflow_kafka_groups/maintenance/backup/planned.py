@@ -235,7 +235,10 @@ def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupE
 
 
 def to_parquet(table: GroupTable, backup: Backup) -> bytes:
-    """Return the rows of a backup as the Parquet file that is stored."""
+    """Return the rows of a backup as the Parquet file that is stored.
+
+    :param table: its groups, in the order of its entries.
+    """
     import pyarrow as pa
 
     prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())

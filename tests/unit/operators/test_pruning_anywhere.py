@@ -57,36 +57,33 @@ def test_a_plan_or_a_backup_alone_goes_whatever_the_folders_above_are_called(tmp
     assert found["removed"]["cleanup"] == 2
 
 
+def keeps_only(odd: Path, storage: Path) -> None:
+    """Check that a pruning keeps an odd entry, and removes another old set."""
+    listing = write(storage, f"listings/{OLD}.json", {})
+    for kind in ("listings", "manifests", "plans"):
+        newest = new_id()
+        ids = {"snapshot_id": newest, "plan_id": newest, "expires_at": "2020-01-02T00:00:00+00:00"}
+        write(storage, f"{kind}/{newest}.json", ids)
+    found = prune(storage)
+    assert odd.exists()
+    assert not listing.exists()
+    assert len(found["foreign"]) == 1
+
+
 @pytest.mark.parametrize("where", [f"data/{OLD}", f"approvals/{OLD}", f"tables/observations/snapshot_id={OLD}"])
 def test_a_file_where_a_folder_belongs_keeps_its_set_and_not_all_others(tmp_path: Path, where: str) -> None:
     """A copy tool that writes no folders, or an empty object by which a store shows one, leaves such a file."""
     odd = write(tmp_path, where, {})
-    listing = write(tmp_path, f"listings/{OLD}.json", {})
-    for kind in ("listings", "manifests", "plans"):
-        newest = new_id()
-        ids = {"snapshot_id": newest, "plan_id": newest, "expires_at": "2020-01-02T00:00:00+00:00"}
-        write(tmp_path, f"{kind}/{newest}.json", ids)
-    found = prune(tmp_path)
-    assert odd.exists()
-    assert not listing.exists()
-    assert len(found["foreign"]) == 1
+    keeps_only(odd, tmp_path)
 
 
 @pytest.mark.parametrize("where", [f"reports/{OLD}.html", f"members/{OLD}.parquet", f"backups/{OLD}.parquet"])
 def test_a_folder_where_a_file_belongs_keeps_its_set_and_not_all_others(tmp_path: Path, where: str) -> None:
     odd = tmp_path / scene.CLUSTER / where
     odd.mkdir(parents=True)
-    listing = write(tmp_path, f"listings/{OLD}.json", {})
     write(tmp_path, f"backups/{OLD}.json", {"plan_id": OLD})
     write(tmp_path, f"manifests/{OLD}.json", {"snapshot_id": OLD})
-    for kind in ("listings", "manifests", "plans"):
-        newest = new_id()
-        ids = {"snapshot_id": newest, "plan_id": newest, "expires_at": "2020-01-02T00:00:00+00:00"}
-        write(tmp_path, f"{kind}/{newest}.json", ids)
-    found = prune(tmp_path)
-    assert odd.exists()
-    assert not listing.exists()
-    assert len(found["foreign"]) == 1
+    keeps_only(odd, tmp_path)
 
 
 LEFT = ".0a1b2c3d.tmp"
