@@ -116,16 +116,11 @@ def list_names(folder: StoragePath) -> list[str]:
     An object store may list late: a name that is missing here may exist. Raises ``StorageError``.
     """
     local = local_path(folder)
-    with storage_errors("listed", folder):
-        try:
-            if local is not None:
-                return sorted(entry.name for entry in local.iterdir())
-            found = _listed(folder, detail=False)
-        except FileNotFoundError as exc:
-            _require_folder(exc)
-            return []
-    own = _key(folder).rstrip("/")
-    return sorted({str(name).rstrip("/").rpartition("/")[2] for name in found if str(name).rstrip("/") != own})
+    if local is None:
+        return sorted(_listed(folder))
+    with storage_errors("listed", folder), suppress(FileNotFoundError):
+        return sorted(entry.name for entry in local.iterdir())
+    return []
 
 
 def list_kinds(folder: StoragePath) -> dict[str, set[bool]]:
@@ -133,26 +128,28 @@ def list_kinds(folder: StoragePath) -> dict[str, set[bool]]:
 
     Raises ``StorageError``.
     """
-    local, found = local_path(folder), dict[str, set[bool]]()
+    local = local_path(folder)
+    if local is None:
+        return _listed(folder)
+    with storage_errors("listed", folder), suppress(FileNotFoundError):
+        return {entry.name: {entry.is_dir()} for entry in sorted(local.iterdir())}
+    return {}
+
+
+def _listed(folder: StoragePath) -> dict[str, set[bool]]:
     with storage_errors("listed", folder):
         try:
-            if local is not None:
-                return {entry.name: {entry.is_dir()} for entry in sorted(local.iterdir())}
-            listed = _listed(folder, detail=True)
+            _fs(folder).invalidate_cache(_key(folder))
+            entries = _fs(folder).ls(_key(folder), detail=True)
         except FileNotFoundError as exc:
             _require_folder(exc)
             return {}
-    own = _key(folder).rstrip("/")
-    for path, kind in sorted((str(entry["name"]), str(entry["type"])) for entry in listed):
+    own, found = _key(folder).rstrip("/"), dict[str, set[bool]]()
+    for path, kind in sorted((str(entry["name"]), str(entry["type"])) for entry in entries):
         if (name := path.rstrip("/")) != own:
             is_folder = kind == "directory" or path.endswith("/")
             found.setdefault(name.rpartition("/")[2], set()).add(is_folder)
     return found
-
-
-def _listed(folder: StoragePath, *, detail: bool) -> Any:
-    _fs(folder).invalidate_cache(_key(folder))
-    return _fs(folder).ls(_key(folder), detail=detail)
 
 
 def sync_file(path: StoragePath) -> None:

@@ -81,8 +81,9 @@ class RefusingPath:
         with Path(key).open("xb" if mode == "create" else "wb") as file:
             file.write(data)
 
-    def ls(self, key: str, detail: bool) -> list[str]:
-        """List the folder as an object store does."""
+    def ls(self, key: str, detail: bool) -> list[dict[str, str]]:
+        """List the folder as an object store does, in detail."""
         if self._refused == "ls":
             self._refuse()
-        return [str(path) for path in Path(key).iterdir()]
+        assert detail
+        return [{"name": str(path), "type": "directory" if path.is_dir() else "file"} for path in Path(key).iterdir()]

@@ -185,10 +185,11 @@ class Store:
     def invalidate_cache(self, key: str) -> None:
         self.hidden.clear()
 
-    def ls(self, key: str, detail: bool) -> list[str]:
+    def ls(self, key: str, detail: bool) -> list[dict[str, str]]:
+        assert detail
         self._ask()
         found = {f"{key}/{name[len(key) + 1 :].split('/')[0]}" for name in self.files if name.startswith(f"{key}/")}
-        return [key, *sorted(found - self.hidden)]
+        return [{"name": name, "type": "file"} for name in (key, *sorted(found - self.hidden))]
 
 
 class StorePath:
