@@ -24,7 +24,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
-from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore, demanding_approval
+from airflow_kafka_groups.maintenance.policy.matching import Decided, demanding_approval
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 NAMED_BY_HAND = "explicit"
@@ -226,7 +226,7 @@ def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
 
 def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
     """Return the idle time that each planned group had to have, in seconds, by its rule and those that may match."""
-    before = RulesBefore(plan.policy.every_rule, topics_hidden=plan.policy.allow_hidden_topics)
+    before = plan.policy.rules_before()
     return {group.group_id: before.most(group, lambda rule: rule.min_idle_seconds) for group in plan.decided}
 
 

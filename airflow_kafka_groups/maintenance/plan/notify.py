@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore
+from airflow_kafka_groups.maintenance.policy.matching import Decided
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_owner, shown_period
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
@@ -178,7 +178,7 @@ def _messages(
     :param at: when they are sent; ``None`` for a repeated plan, which tells nobody of a shorter period.
     """
     waiting = [group for group in plan.kept if group.verdict == KeptName.NOTICE]
-    before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
+    before = plan.policy.rules_before()
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
         mark = marks.get(group.group_id)  # a repeated plan makes none

@@ -15,6 +15,7 @@ from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.maintenance.policy.matching import Decided
 
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
@@ -45,6 +46,11 @@ class PlannedGroup:
     rule: str | None = None
     owner: str | None = None
     family: str | None = None
+
+    @property
+    def decided(self) -> Decided:
+        """What rules are asked about it by."""
+        return Decided(self.group_id, self.group_type, self.owner, self.rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

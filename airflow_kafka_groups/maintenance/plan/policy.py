@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
+from airflow_kafka_groups.maintenance.policy.matching import RulesBefore
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 
@@ -111,6 +112,10 @@ class PlanPolicy:
         check_integer(
             "min_observations", self.min_observations, 2, "must be 2 or more: one observation proves no idle time"
         )
+
+    def rules_before(self) -> RulesBefore:
+        """Return what tells which rules may match a planned group besides the one that decided."""
+        return RulesBefore(self.every_rule, topics_hidden=self.allow_hidden_topics)
 
     @property
     def every_rule(self) -> tuple[Rule, ...]:

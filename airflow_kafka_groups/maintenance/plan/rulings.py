@@ -14,7 +14,7 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.policy.families import Member, summarize
 from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
-from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, RulesBefore, Ruling, facts_of_all
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.snapshot.last_members import QuietSince, last_client_ids
@@ -46,7 +46,7 @@ class RuledGroups:
         self._verdicts, self._snapshot = verdicts, snapshot
         self._by_file = bool(policy.rules)
         self._notices = any(rule.deletes and rule.notice_seconds for rule in policy.rules)
-        self._before = RulesBefore(policy.every_rule, topics_hidden=policy.allow_hidden_topics)
+        self._before = policy.rules_before()
         self.rulings: list[Ruling] = RuleMatcher(policy.every_rule).rule_all(self._facts)
 
     @cached_property

@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-from airflow_kafka_groups.maintenance.policy.matching import Decided, RuleMatcher, RulesBefore, facts_of
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 
@@ -95,14 +95,14 @@ class _Before:
 
     def __init__(self, plan: DeletionPlan) -> None:
         self._rules = {rule.name: rule for rule in plan.policy.rules}
-        self._before = RulesBefore(plan.policy.rules, topics_hidden=plan.policy.allow_hidden_topics)
+        self._before = plan.policy.rules_before()
 
     def demands_on(self, group: PlannedGroup) -> Rule | None:
         """Return the rule that decided, with the longest notice and any approval; ``None`` if it is not known."""
         rule = self._rules.get(group.rule or "")
         if rule is None:
             return None
-        every = self._before.of(Decided(group.group_id, group.group_type, group.owner, group.rule))
+        every = self._before.of(group.decided)
         notice, approval = max(each.notice_seconds for each in every), any(each.approval for each in every)
         return replace(rule, notice_seconds=notice, approval=approval)
 

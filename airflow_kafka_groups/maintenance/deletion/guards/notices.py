@@ -15,7 +15,6 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.maintenance.policy.notice import why_not_noticed
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -32,7 +31,7 @@ def kept_unnoticed(
     rules = plan.policy.rules
     if not any(rule.deletes for rule in rules):
         return {}
-    before = RulesBefore(rules, topics_hidden=plan.policy.allow_hidden_topics)
+    before = plan.policy.rules_before()
     notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
     found: dict[str, Decision] = {}
     for group in plan.groups:
@@ -43,9 +42,7 @@ def kept_unnoticed(
             signs.append(kept.at)
         why = why_not_noticed(
             notices.get(group.group_id),
-            before.most(
-                Decided(group.group_id, group.group_type, group.owner, group.rule), lambda rule: rule.notice_seconds
-            ),
+            before.most(group.decided, lambda rule: rule.notice_seconds),
             fingerprint=group.fingerprint,
             at=min(now, plan.created_at),  # nobody looked later; and a clock may be ahead
             alive_at=max(signs, default=None),
