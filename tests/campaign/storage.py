@@ -63,14 +63,16 @@ class ModelFileSystem:
 
         return self._call("read", read)
 
-    def ls(self, key: str, detail: bool = True) -> list[str]:
-        def names() -> list[str]:
+    def ls(self, key: str, detail: bool = True) -> list[dict[str, str]]:
+        def entries() -> list[dict[str, str]]:
             found = self._names(key, LATE_SECONDS if self.process.stale else 0.0)
             if not found:
                 raise FileNotFoundError(key)
-            return [f"{key}/{name}" for name in found]
+            kinds = {True: "file", False: "directory"}
+            return [{"name": f"{key}/{name}", "type": kinds[f"{key}/{name}" in self.store.files]} for name in found]
 
-        return self._call("ls", names)
+        assert detail
+        return self._call("ls", entries)
 
     def invalidate_cache(self, key: str | None = None) -> None:
         """Forget cached listings: this store has none."""
@@ -127,7 +129,7 @@ class ModelPath:
         """Create the folder: an object store has none."""
 
     def iterdir(self) -> Iterator[ModelPath]:
-        return iter([self / name.rpartition("/")[2] for name in self.fs.ls(self.path)])
+        return iter([self / entry["name"].rpartition("/")[2] for entry in self.fs.ls(self.path)])
 
     def open(self, mode: str, /) -> IO[Any]:
         return io.BytesIO(self.read_bytes()) if "r" in mode else _Written(self)
