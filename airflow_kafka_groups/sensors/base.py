@@ -135,6 +135,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             poll_interval=self.poke_interval,
             deadline=time.time() + self.timeout,
             backoff=self.exponential_backoff,
+            max_wait=None if self.max_wait is None else self.max_wait.total_seconds() or None,
             silent_fail=self.silent_fail,
         )
         # The trigger handles the timeout and reports the reason; Airflow's limit covers a trigger that hangs.

@@ -42,17 +42,22 @@ class EventStatus(StrEnum):
     FAILED = "failed"
 
 
-def wait_before_poll(interval: float, *, polls: int, failures: int, backoff: bool, spread: float = 0.5) -> float:
+def wait_before_poll(
+    interval: float, *, polls: int, failures: int, backoff: bool, most: float | None = None, spread: float = 0.5
+) -> float:
     """Return the seconds to wait before the next poll.
 
     :param interval: seconds between polls.
     :param failures: the number of latest polls that could not reach the cluster; each doubles the time.
     :param backoff: double the time after every poll.
+    :param most: with backoff, the most seconds to wait. Default: five minutes, or the interval if it is longer.
     :param spread: a random number from 0 to 1, so that many triggers do not poll at once.
     """
     doublings = min(max(failures, polls if backoff else 0), 20)
     wait = min(interval * 2.0**doublings, max(interval, _MOST_BETWEEN_POLLS))
     wait *= 1 - _JITTER + 2 * _JITTER * spread
+    if backoff and most is not None:
+        wait = min(wait, most)
     return wait if polls else max(wait, FIRST_POLL_AFTER)
 
 
@@ -75,6 +80,7 @@ class ConditionTrigger(BaseTrigger):
     :param deadline: when to give up, in seconds since 1970, so that a restart of the triggerer does not move it;
         ``None`` for never.
     :param backoff: double the time after every poll, up to five minutes. Default false.
+    :param max_wait: with ``backoff``, the most seconds between polls. Default: no other limit.
     :param silent_fail: go on polling after any error but a wrong password, as Airflow's sensors do. Default false.
     """
 
@@ -86,6 +92,7 @@ class ConditionTrigger(BaseTrigger):
         poll_interval: float = 60.0,
         deadline: float | None = None,
         backoff: bool = False,
+        max_wait: float | None = None,
         silent_fail: bool = False,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # Airflow's own
@@ -94,6 +101,7 @@ class ConditionTrigger(BaseTrigger):
         self.poll_interval = poll_interval
         self.deadline = deadline
         self.backoff = backoff
+        self.max_wait = max_wait
         self.silent_fail = silent_fail
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
@@ -121,6 +129,7 @@ class ConditionTrigger(BaseTrigger):
                 polls=polls,
                 failures=failures,
                 backoff=self.backoff,
+                most=self.max_wait,
                 spread=random.random(),  # noqa: S311 - spreads load, hides nothing
             )
             left = float("inf") if self.deadline is None else self.deadline - time.time()

@@ -48,7 +48,7 @@ def test_what_is_reached_at_once_is_not_deferred(admin: FakeAdmin) -> None:
 
 
 def test_it_hands_over_everything_but_secrets(admin: FakeAdmin) -> None:
-    deferred = defer(sensor(poke_interval=7, exponential_backoff=True))
+    deferred = defer(sensor(poke_interval=7, exponential_backoff=True, max_wait=timedelta(minutes=1)))
     assert isinstance(deferred.trigger, ConditionTrigger)
     _, arguments = deferred.trigger.serialize()
     assert 590 < arguments.pop("deadline") - time.time() <= 600
@@ -57,6 +57,7 @@ def test_it_hands_over_everything_but_secrets(admin: FakeAdmin) -> None:
         "condition": {"kind": "GroupsExist", "group_ids": ["a"], "any_group": False},
         "poll_interval": 7,
         "backoff": True,
+        "max_wait": 60.0,
         "silent_fail": False,
     }
     assert deferred.method_name == "execute_complete"

@@ -241,9 +241,17 @@ def test_how_long_it_waits(arguments: Any, seconds: float) -> None:
     assert high <= max(seconds * 1.1, FIRST_POLL_AFTER)
 
 
+@pytest.mark.parametrize("spread", [0.0, 0.5, 1.0])
+def test_it_waits_no_longer_than_the_sensor_s_max_wait(spread: float) -> None:
+    how: Any = {"polls": 5, "spread": spread, "most": 60.0}
+    assert wait_before_poll(30, failures=0, backoff=True, **how) == 60
+    assert wait_before_poll(30, failures=5, backoff=True, **how) == 60
+    assert wait_before_poll(600, failures=0, backoff=False, **how) > 500, "as in a worker, it is a limit of the backoff"
+
+
 def test_no_secret_is_carried() -> None:
     _, arguments = trigger().serialize()
-    names = "kafka_groups_conn_id condition poll_interval deadline backoff silent_fail"
+    names = "kafka_groups_conn_id condition poll_interval deadline backoff max_wait silent_fail"
     assert set(arguments) == set(names.split())
     assert [status.value for status in EventStatus] == ["reached", "timeout", "failed"]
 
