@@ -29,7 +29,7 @@ PROOF_OF_LIFE = frozenset(
 )
 """Reasons for which a recheck kept a group because somebody used it."""
 
-_NOT_SENT = frozenset({Reason.LEASE_LOST.value, Reason.TOO_SLOW.value, Reason.STOPPED.value})
+_NOT_SENT = frozenset({Reason.LEASE_LOST, Reason.TOO_SLOW, Reason.STOPPED, Reason.EXCLUDED, Reason.ALIVE_BEFORE})
 """Reasons of groups with an intent whose request certainly never left."""
 
 

@@ -24,6 +24,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
 )
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
+from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
 from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,
@@ -73,20 +74,23 @@ async def change_recorded(
     offsets cannot be recorded; ``OutcomeUnknownError``, with what was changed, if only the result cannot be.
     """
     run_id = new_id(utc_now())
-    head = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run, "cluster": layout.cluster}
-    head |= facts or {}
+    head: dict[str, Any] = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run}
+    head |= {"cluster": layout.cluster, **(facts or {})}
     kind = RESTORE if may_be_absent else what
     if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
         wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now())
         head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: await admin.cluster_id()}
     name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
-        changes = [_kept_if(change, protects(change.group_id)) for change in await propose()]
+        before = layout.root / CHANGES, f"{name}before.json"
+        changes = await _proposed(propose, protects)
         if not dry_run:  # recorded before anything is written, so that the change can be undone
-            proposed = (change.to_json() for change in changes)
-            place = (layout.root / CHANGES, f"{name}before.json")
-            path = await asyncio.to_thread(write_listing, *place, head, "groups", proposed)
-            await asyncio.to_thread(sync_file, path)
+            await _record(before, head, changes)
+        if kind == RESTORE and not dry_run:
+            names = [change.group_id for change in changes]
+            if await wait_for_deletions(layout, head[KAFKA_CLUSTER_ID], names, utc_now()):
+                changes = await _proposed(propose, protects)  # the groups are others by now, or none
+                await _record(before, head, changes)
         if apply is None:
             apply = partial(
                 apply_changes,
@@ -112,6 +116,16 @@ async def change_recorded(
                 "recorded: make room, and run it again as a dry run to see the state"
             ) from exc
     return RecordedChanges(results=results, path=path)
+
+
+async def _proposed(propose: Callable[[], Awaitable[list[Change]]], protects: Callable[[str], bool]) -> list[Change]:
+    return [_kept_if(change, protects(change.group_id)) for change in await propose()]
+
+
+async def _record(place: tuple[StoragePath, str], head: Mapping[str, Any], changes: list[Change]) -> None:
+    proposed = (change.to_json() for change in changes)
+    path = await asyncio.to_thread(write_listing, *place, head, "groups", proposed)
+    await asyncio.to_thread(sync_file, path)
 
 
 def _kept_if(change: Change, protected: bool) -> Change:

@@ -8,7 +8,8 @@ For each chunk:
    once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
 3. The conditions of the first step are asked once more, and the stop switch. Groups that somebody has begun to keep
    alive meanwhile are kept.
-4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent.
+4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent. Then the
+   switch and the groups of step 3 are looked at again: a restore that is recorded later finds the intent, and waits.
 5. The lease is checked, the request sent, and given up as soon as the lease ends. No request leaves later than the
    lease was certain for when it was checked, even if the event loop is held up until then.
 6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
@@ -54,8 +55,8 @@ class ChunkedDeletion:
     :param entries: what is backed up, by group id.
     :param lease: the lease; ``None`` where none is taken.
     :param expired: whether it has become too late to delete.
-    :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not; asked in a thread, before
-        each intent.
+    :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not, and excludes what is to be
+        kept since; asked in a thread, before each intent and after it.
     """
 
     def __init__(
@@ -204,25 +205,31 @@ class ChunkedDeletion:
             return []
         try:
             async with self._writing:
-                overtaken = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
+                why_not = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
         except MaintenanceError as exc:
             self._warn(f"the journal could not be written, nothing more is deleted: {exc}")
             return self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
-        if overtaken:
-            self._warn("another run has begun on this cluster: this one deletes no more")
+        if why_not is not None:
+            self._warn(why_not)
+        reading, spared = self._work.spare(reading)
+        await self._conclude(spared)
+        if not reading.safe:
+            return spared
         if self.warnings:  # also where what was read ahead could not be recorded
             outcomes = self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
         else:
             outcomes = await self._send(reading)
         await self._conclude(outcomes)
-        return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else outcomes
+        return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else [*spared, *outcomes]
 
-    def _intend(self, group_ids: list[str], at: datetime) -> bool:
-        """Record the intent, and return whether another run has begun meanwhile."""
+    def _intend(self, group_ids: list[str], at: datetime) -> str | None:
+        """Record the intent, and return why nothing may be sent after all, ``None`` if it may."""
         fingerprints = {id_: self._entries[id_].fingerprint if id_ in self._entries else "" for id_ in group_ids}
         generation = self._lease.generation if self._lease is not None else None
         self._journal.intend(fingerprints, at, lease_generation=generation)
-        return self._journal.overtaken()
+        if self._journal.overtaken():
+            return "another run has begun on this cluster: this one deletes no more"
+        return self._why_stopped()
 
     async def _send(self, reading: ChunkReading) -> list[GroupOutcome]:
         groups, send_by, seconds = reading.safe, reading.send_by, self._limits.max_delete_seconds

@@ -1,0 +1,76 @@
+"""Requests of deletions that were on their way when a restore was recorded: it waits until they are over.
+
+A deletion reads the records of restores once more between its intent and its request. So of the two, either the
+deletion finds the record and sends nothing, or the restore finds the intent here. Without the wait it would find a
+group unchanged that is gone a moment later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.journal.files import Chain, Entry, ended_path, read_entry, run_folder
+from airflow_kafka_groups.maintenance.journal.history import RunRecord, fold
+from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.storage import Layout
+
+log = logging.getLogger(__name__)
+
+LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
+"""After that, a request that was about to leave has left and was given up: its process died, or its answer is lost."""
+_CLOCK_SLACK = timedelta(minutes=5)
+_POLL_SECONDS = 0.5
+
+
+async def wait_for_deletions(
+    layout: Layout, kafka_cluster_id: str | None, group_ids: Iterable[str], now: datetime
+) -> bool:
+    """Wait until no request to delete one of these groups, or a topic of one, is under way; return whether any was.
+
+    What the journal cannot tell is not waited for: restores have to work without it.
+
+    :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
+    """
+    wanted, deadline, waited = frozenset(group_ids), clock.now() + LONGEST_SECONDS, False
+    while True:
+        try:
+            found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, now)
+        except MaintenanceError as error:
+            log.warning("Whether a deletion is in progress is not known: %s", error)
+            return waited
+        if not found or clock.now() >= deadline:
+            return waited
+        if not waited:
+            log.warning(
+                "A deletion is about to delete %d of these groups, first %s: waiting until it is over, at most %g s",
+                len(found),
+                one_line(min(found)),
+                LONGEST_SECONDS,
+            )
+        waited = True
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _about_to_be_deleted(
+    layout: Layout, kafka_cluster_id: str | None, wanted: frozenset[str], now: datetime
+) -> set[str]:
+    journal = Journal(layout.base, kafka_cluster_id)
+    since = now - timedelta(seconds=LONGEST_SECONDS) - _CLOCK_SLACK
+    found: set[str] = set()
+    for number, begun in journal.begun_since(now).items():
+        if read_entry(ended_path(journal.folder, number)) is None:
+            run = _read(journal, number, begun)
+            found |= {name for name, at in run.intents.items() if at >= since and name not in run.decided_at}
+    return {name for name in found if name in wanted or name.rpartition(" [")[0] in wanted}
+
+
+def _read(journal: Journal, number: int, begun: Entry) -> RunRecord:
+    entries = Chain(run_folder(journal.folder, number), begun.sha256).read()
+    return fold(number, begun.data, [entry.data for entry in entries], None)

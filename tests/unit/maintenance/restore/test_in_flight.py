@@ -1,0 +1,129 @@
+"""A restore beside a deletion: what it calls unchanged, or changed, is not deleted by a request that was on its way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from airflow_kafka_groups.maintenance.restore import in_flight, recorded
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+Scene = tuple[FakeAdmin, Layout, Any]
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Two groups, and a backed up plan to delete them; a restore takes place at its time."""
+    monkeypatch.setattr(recorded, "utc_now", lambda: LATER + timedelta(seconds=30))
+    monkeypatch.setattr(in_flight, "_POLL_SECONDS", 0.01)
+    admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
+    for name in "ab":
+        admin.add(name, ("t", 0, 5), protocol_type="")
+    plan, _ = await backed_up(admin, layout)
+    return admin, layout, plan
+
+
+async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedChanges:
+    return await change_recorded(
+        admin,
+        layout,
+        "restore",
+        partial(propose_restore, admin, layout, plan_id, group_ids=["a"]),
+        protects=lambda _: False,
+        dry_run=False,
+        may_be_absent=True,
+    )
+
+
+def meanwhile(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]
+) -> list[asyncio.Task[RecordedChanges]]:
+    """Begin a restore when the request to delete has been sent, and give it time before brokers carry that out."""
+    delete, begun = admin.delete_consumer_groups, list[asyncio.Task[RecordedChanges]]()
+
+    async def slow(*what: Any, **how: Any) -> Any:
+        begun.append(asyncio.create_task(begin()))
+        await asyncio.wait(begun, timeout=0.3)
+        return await delete(*what, **how)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", slow)
+    return begun
+
+
+async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_called_unchanged(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = (await begun[0]).results
+    assert report.counts["deleted"] == 2
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+    assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
+
+
+async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_its_request(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deletion has looked for such records already, and the restore finds no intent."""
+    admin, layout, plan = scene
+    intend, restored = RunJournal.intend, list[RecordedChanges]()
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
+        intend(journal, *what, **how)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = restored[0].results
+    assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
+    assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
+    (run,) = read_history(layout, CLUSTER_ID).runs
+    assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
+
+
+@pytest.mark.parametrize("age", [timedelta(hours=1), timedelta(seconds=20)], ids=["long ago", "just now"])
+async def test_the_intent_of_a_killed_run_is_waited_for_no_longer_than_its_request_can_last(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, age: timedelta
+) -> None:
+    admin, layout, plan = scene
+    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", 0.2)
+
+    def die(call: str) -> None:
+        if call == "delete":
+            raise KeyboardInterrupt
+
+    admin.before = die
+    with pytest.raises(KeyboardInterrupt):
+        await delete_plan(admin, layout, plan)
+    admin.before = lambda _: None
+    monkeypatch.setattr(recorded, "utc_now", lambda: LATER + age)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    (result,) = (await restore(admin, layout, plan.plan_id)).results
+    assert result.outcome == "unchanged"
+    assert (loop.time() - began >= 0.2) is (age < timedelta(minutes=1))
+
+
+async def test_a_restore_goes_on_where_the_journal_cannot_be_read(scene: Scene, tmp_path: Path) -> None:
+    admin, layout, plan = scene
+    await delete_plan(admin, layout, plan)
+    (tmp_path / "_journal" / CLUSTER_ID / "00000001.json").write_text("{")
+    (result,) = (await restore(admin, layout, plan.plan_id)).results
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
