@@ -17,7 +17,7 @@ import pyarrow
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.maintenance import patterns
 from airflow_kafka_groups.maintenance.backup import file
-from airflow_kafka_groups.maintenance.journal import journal
+from airflow_kafka_groups.maintenance.journal import files, journal
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.maintenance.storage import StoragePath
 from tests.campaign.actions import run_steps
@@ -147,7 +147,7 @@ def _stories(seeds: Iterable[int], pruning: bool) -> Iterator[Story]:
 def quick() -> Iterator[Loops]:
     """Provide the loops of a campaign, with the code's threads and repeated work taken out."""
     # More threads would make the order of calls, and so the faults, depend on the machine.
-    readers, journal._READERS = journal._READERS, 1 << 30
+    readers, files.READERS = files.READERS, 1 << 30
     decode, decoded = file._verified_blocks, dict[Any, list[Any]]()
 
     def blocks(path: StoragePath, data: bytes, backup: file.Backup) -> Iterator[Any]:
@@ -171,7 +171,7 @@ def quick() -> Iterator[Loops]:
     finally:
         file._verified_blocks = decode
         patterns._compile = compile_pattern
-        journal._READERS = readers
+        files.READERS = readers
         pyarrow.set_cpu_count(cpus)
         logging.disable(logging.NOTSET)
         loops.close()

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from airflow_kafka_groups.contracts.formats import FORMAT
@@ -30,12 +31,15 @@ from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
+T = TypeVar("T")
+
 ENTRY_FORMAT = 2
 """The format of entries that are written; entries of format 1 are read."""
 _READ_FORMATS = frozenset({FORMAT, ENTRY_FORMAT})
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
+READERS = 8
 
 
 def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePath:
@@ -129,6 +133,14 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
     except (ValueError, TypeError, KeyError, RecursionError) as exc:
         raise JournalError(f"the journal's entry {path} is damaged: {type(exc).__name__}: {exc}") from exc
     return Entry(path, data, hashlib.sha256(content).hexdigest())
+
+
+def read_all(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
+    """Call a function for many arguments, several at once: an object store takes its time for each."""
+    if len(arguments[0]) < READERS:
+        return list(map(function, *arguments))
+    with ThreadPoolExecutor(READERS) as pool:
+        return list(pool.map(function, *arguments))
 
 
 class Chain:

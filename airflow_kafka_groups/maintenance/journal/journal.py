@@ -6,11 +6,10 @@ an outcome cannot be appended, the intent stays as it is, and nothing more may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
@@ -20,6 +19,7 @@ from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
 from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_json, outcomes_json
 from airflow_kafka_groups.maintenance.journal.files import (
+    READERS,
     Chain,
     Entry,
     begun_path,
@@ -28,6 +28,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     ended_path,
     journal_folder,
     probe_path,
+    read_all,
     read_entry,
     run_folder,
     runs_listed,
@@ -35,11 +36,8 @@ from airflow_kafka_groups.maintenance.journal.files import (
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
-T = TypeVar("T")
-
 INLINE_GROUPS = 1_000
 """Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""
-_READERS = 8
 _A_DAY = timedelta(days=1)
 _CLOCK_SLACK = timedelta(minutes=5)
 """By how much the clocks of two workers may differ."""
@@ -65,7 +63,7 @@ class Journal:
         ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
         """
         begun = self._begun_entries(1, max(runs_listed(self.folder), default=0))
-        return History(_map(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
+        return History(read_all(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
 
     def current(self) -> History:
         """Read what decisions need: the runs since the newest checkpoint, and what those before it amount to.
@@ -83,7 +81,10 @@ class Journal:
         if not isinstance(link, Mapping) or link.get("begun") != checkpoint.last:
             return self.read()
         since = range(checkpoint.runs + 1, checkpoint.runs + 1 + len(begun))
-        runs = [*map(self._read_numbered, checkpoint.open), *_map(self._read_run, since, begun, [*begun[1:], None])]
+        runs = [
+            *map(self._read_numbered, checkpoint.open),
+            *read_all(self._read_run, since, begun, [*begun[1:], None]),
+        ]
         return History(runs, settled=checkpoint)
 
     def begun_since(self, since: datetime) -> dict[int, Entry]:
@@ -94,8 +95,8 @@ class Journal:
         highest = max(runs_listed(self.folder), default=0)
         begun, first = self._begun_entries(highest + 1, highest), highest + 1
         while first > 1 and (first > highest or parse_time(begun[0].data["at"]) > since - _A_DAY):
-            some = range(max(first - _READERS, 1), first)
-            begun, first = [*_map(self._require_begun, some), *begun], some[0]
+            some = range(max(first - READERS, 1), first)
+            begun, first = [*read_all(self._require_begun, some), *begun], some[0]
         return dict(enumerate(begun, start=first))
 
     def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
@@ -142,7 +143,7 @@ class Journal:
         After ``begin``, this shows what other runs intended in between; what they intend from now on they do not send,
         since they look for later runs in between (``RunJournal.overtaken``). Raises what ``read`` raises.
         """
-        return replace(history, runs=_map(self._read_again, history.runs))
+        return replace(history, runs=read_all(self._read_again, history.runs))
 
     def _read_again(self, run: RunRecord) -> RunRecord:
         return self._read_numbered(run.number) if run.ended is None else run
@@ -167,7 +168,7 @@ class Journal:
 
     def _begun_entries(self, first: int, listed: int) -> list[Entry]:
         """Read the first entries of runs; the listing only says where to begin to look for the last of them."""
-        entries = _map(self._require_begun, range(first, listed + 1))
+        entries = read_all(self._require_begun, range(first, listed + 1))
         while (later := self._read_begun(first + len(entries))) is not None:
             entries.append(later)
         return entries
@@ -212,14 +213,6 @@ class Journal:
         return {"begun": begun.sha256, "entries": chain.count, "head": chain.head}
 
 
-def _map(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
-    """Call a function for many arguments, several at once: an object store takes its time for each."""
-    if len(arguments[0]) < _READERS:
-        return list(map(function, *arguments))
-    with ThreadPoolExecutor(_READERS) as pool:
-        return list(pool.map(function, *arguments))
-
-
 def _time_of(run: RunRecord) -> datetime:
     return parse_time((run.ended or run.begun)["at"])
 
@@ -249,8 +242,9 @@ class RunJournal:
 
         Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
         """
-        self._chain.append({"kind": "intent", "at": at.isoformat(), **more, **intents_json(groups)})
-        self._intents |= dict.fromkeys(groups, at.isoformat())
+        when = self._time(at)
+        self._chain.append({"kind": "intent", "at": when, **more, **intents_json(groups)})
+        self._intents |= dict.fromkeys(groups, when)
 
     def overtaken(self) -> bool:
         """Return whether another run that may delete has begun since this one.
@@ -269,9 +263,9 @@ class RunJournal:
 
         Raises ``StorageError`` or ``JournalError``: then nothing more may be deleted by this run.
         """
-        columns = outcomes_json(outcomes)
-        self._chain.append({"kind": kind, "at": at.isoformat(), **columns})
-        self._decided |= dict.fromkeys(columns["groups"], at.isoformat())
+        columns, when = outcomes_json(outcomes), self._time(at)
+        self._chain.append({"kind": kind, "at": when, **columns})
+        self._decided |= dict.fromkeys(columns["groups"], when)
 
     def end(self, outcomes: Sequence[GroupOutcome], summary: Mapping[str, Any], at: datetime) -> StoragePath:
         """Record the end of the run, with every group's outcome once more, and return the entry's path.
@@ -283,8 +277,8 @@ class RunJournal:
         missing = self._intents.keys() - known.keys()
         if missing:
             raise JournalError(f"{min(missing)!r} was about to be deleted and has no outcome: the run cannot be ended")
-        when = at.isoformat()
-        data = {**summary, "kind": "ended", "at": when, "begun": self._begun.sha256,
+        when = self._time(at)
+        data = {**summary, "kind": "ended", "at": at.isoformat(), "begun": self._begun.sha256,
                 "entries": self._chain.count, "head": self._chain.head}  # fmt: skip
         if len(known) <= INLINE_GROUPS:
             items = [{**item.to_json(), "at": self._decided.get(id_, when)} for id_, item in known.items()]
@@ -297,3 +291,7 @@ class RunJournal:
                 lambda items: end_json(items, self._intents, self._decided, when),
             )
         return create_entry(ended_path(self._folder, self.number), data).path
+
+    def _time(self, at: datetime) -> str:
+        """Return the time of what was seen or done: no earlier than the run, where the clock was set back since."""
+        return max(at, parse_time(self._begun.data["at"])).isoformat()

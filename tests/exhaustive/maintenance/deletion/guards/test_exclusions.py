@@ -81,6 +81,33 @@ async def test_for_another_plan_the_idle_time_restarts(tmp_path: Path) -> None:
     assert excluded_after(0, judged=False) == set(), "somebody named it, and it is watched first"
 
 
+@pytest.mark.parametrize("in_use", [True, False], ids=["found in use", "deleted and made again"])
+async def test_a_clock_that_is_set_back_during_a_run_makes_nothing_that_it_saw_look_long_ago(
+    tmp_path: Path, in_use: bool
+) -> None:
+    admin, layout, now = FakeAdmin(), layout_in(tmp_path), Ticking(LATER)
+    admin.add("a", ("t", 0, 0), members=0)
+    plan, _ = await backed_up(admin, layout)
+
+    def set_back(call: str) -> None:
+        if call == "describe" and now.value > NOW:
+            now.value -= timedelta(days=100)
+
+    admin.before = set_back
+    if in_use:
+        joins(admin)
+    await delete_plan(admin, layout, plan, now=now)
+    assert now.value < NOW
+    history, judged_at = read_history(layout, CLUSTER_ID), LATER + timedelta(hours=1)
+    found = exclusions(history, "another plan", now=judged_at, judged_at=judged_at, min_idle_seconds={"": 7 * 86_400.0})
+    assert {name: decision.code for name, decision in found.items()} == {
+        "a": "alive_before" if in_use else "deleted_before"
+    }
+    (run,) = history.runs
+    assert run.ended is not None
+    assert run.ended["at"] < NOW.isoformat(), "whoever begins next is not held up by a clock that was ahead"
+
+
 @pytest.mark.parametrize(("later", "deleted"), [(timedelta(minutes=-5), False), (timedelta(days=-40), True)])
 async def test_a_plan_spares_a_group_that_was_kept_alive_since(tmp_path: Path, later: timedelta, deleted: bool) -> None:
     admin = FakeAdmin(log=(0, 10))
