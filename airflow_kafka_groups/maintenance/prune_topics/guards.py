@@ -12,6 +12,7 @@ from datetime import datetime
 from functools import partial
 
 from airflow_kafka_groups.contracts.durations import show_duration
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
@@ -27,7 +28,7 @@ from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_rul
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -44,6 +45,8 @@ def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or NO_SUBSCRIPTIONS
         for item in plan.groups:
+            if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):
+                continue
             group, seen = shown.get(item.group_id), subscribed.seen.get(item.group_id, frozenset())
             sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest)
             if sign is not None:

@@ -1,12 +1,17 @@
-"""The snapshots that looked at groups after a plan's snapshot did, or while it was taken."""
+"""The snapshots that looked at groups after a plan's snapshot did, or while it was taken.
+
+The clocks of two workers may differ by some minutes, so that a snapshot seems to be from before the plan's and is not.
+If it is, the judgement knows what it shows; if it shows something else of a group's idle time, it is not.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from airflow_kafka_groups.contracts.ids import time_of, time_prefix
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -14,6 +19,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 _BEFORE = 10
 _LONGEST = timedelta(hours=6)
 """How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
+_CLOCK_SLACK = timedelta(minutes=5)
+"""By how much the clocks of two workers may differ: a snapshot is taken by one that is as much behind the newest."""
 
 
 def later_snapshots(
@@ -21,7 +28,8 @@ def later_snapshots(
 ) -> Iterator[SnapshotReader]:
     """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
 
-    Ids have the time at which a snapshot began. A slow one that began before may have seen a group later.
+    Ids have the time at which a snapshot began. A slow one that began before may have seen a group later. So may one
+    that ended some minutes before, by another worker's clock: ``is_news`` says what of it counts.
 
     :param snapshot_id: the other one.
     :param known: ids to leave out; those that were looked at are added. Default: none.
@@ -46,8 +54,17 @@ def later_snapshots(
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:
             continue
-        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at:
+        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at - _CLOCK_SLACK:
             reader = SnapshotReader(layout, id_)
             if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader
         known.add(id_)
+
+
+def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime | None) -> bool:
+    """Return whether the judgement by another snapshot may not know what a later one shows of a group.
+
+    :param snapshot_id: the other one.
+    :param idle_since: since when the group was idle by that judgement; ``None`` if it is not known.
+    """
+    return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.started_at

@@ -9,10 +9,12 @@ so what is taken meanwhile is read before each intent.
 
 from __future__ import annotations
 
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, is_partial
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
@@ -30,10 +32,11 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: set[str] | None = No
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         planned = planned or {group.group_id: group for group in plan.planned.facts()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
-        lacking = set(planned)
+        asked = _not_known(plan, planned, reader.manifest)
+        lacking = set(asked)
         for group in reader.summaries():
             lacking.discard(group.group_id)
-            facts = planned.get(group.group_id)
+            facts = asked.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts)) is not None:
                 reason = f"{newer} shows it in use: {why}"
                 found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
@@ -41,6 +44,20 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: set[str] | None = No
             reason = f"{newer} does not have it: somebody made it again since"
             found |= {group_id: Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
     return found
+
+
+def _not_known(
+    plan: DeletionPlan, planned: dict[str, PlannedFacts], manifest: SnapshotManifest
+) -> dict[str, PlannedFacts]:
+    """Return the groups of which a snapshot may show what was not known when they were judged."""
+    if is_news(manifest, plan.snapshot_id, manifest.started_at):  # as nearly always: whatever it shows
+        return planned
+    since = utc_times(plan.planned.table["idle_since"])
+    return {
+        facts.group_id: facts
+        for facts, idle_since in zip(planned.values(), since, strict=True)
+        if is_news(manifest, plan.snapshot_id, idle_since)
+    }
 
 
 def _why_in_use(group: GroupSummary, planned: PlannedFacts) -> str | None:

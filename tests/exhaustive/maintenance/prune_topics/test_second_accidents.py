@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking
 from tests.unit.maintenance.prune_topics.scene import (
     HOUR,
     SAVED,
@@ -30,6 +32,7 @@ from tests.unit.maintenance.prune_topics.scene import (
     prune,
     restore,
     snapshots,
+    subscribe,
 )
 
 pytestmark = pytest.mark.safety
@@ -124,3 +127,13 @@ async def test_nothing_is_sent_when_the_intent_cannot_be_written(
     monkeypatch.setattr(RunJournal, "intend", fails)
     assert await outcomes(admin, layout, of) == {"app [old]": "kept:stopped"}
     assert old_offsets(admin) == SAVED
+
+
+async def test_a_newer_snapshot_of_a_worker_whose_clock_is_minutes_behind_counts(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    subscribe(admin)
+    newer = await take_snapshot(admin, layout, now=Ticking(time_of(of.snapshot_id) - timedelta(minutes=4)))
+    assert newer.snapshot_id < of.snapshot_id
+    admin.groups["app"]._subscribed = frozenset({"live"})
+    assert await outcomes(admin, layout, of) == {"app [old]": "kept:alive_before"}

@@ -15,12 +15,15 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
 from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.deletion.steps import delete, fates
-from tests.unit.maintenance.scene import LATER, POLICY, backed_up, layout_in, planned
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, judge, layout_in, planned, snapshot
 from tests.unit.maintenance.snapshot.test_later_snapshots import Slow
 
 pytestmark = pytest.mark.safety
@@ -82,6 +85,33 @@ async def test_a_slow_snapshot_that_began_before_the_judged_one_counts(tmp_path:
     await take_snapshot(admin, layout, now=Slow(began, 4))
     admin.groups["a"] = FakeGroup()
     assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
+@pytest.mark.parametrize("shown", ["in use", "gone"])
+async def test_a_newer_snapshot_of_a_worker_whose_clock_is_minutes_behind_counts(tmp_path: Path, shown: str) -> None:
+    """Such a snapshot may be taken, and its id says that it began before the judged one."""
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    joins(admin)
+    if shown == "gone":
+        del admin.groups["a"]
+    newer = await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(minutes=4)))
+    assert newer.snapshot_id < plan.snapshot_id
+    admin.groups["a"] = FakeGroup()
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
+
+
+async def test_a_snapshot_from_before_the_idle_time_is_no_newer_one(tmp_path: Path) -> None:
+    """It shows what it was before, and the job has seen that."""
+    admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
+    await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(minutes=4)))
+    admin.groups["a"] = FakeGroup()
+    reader = await snapshot(admin, layout)
+    verdicts = verdicts_of(judge(reader, idle_since=NOW - timedelta(minutes=2), idle_seconds=120.0))
+    plan = make_plan(verdicts, reader, replace(POLICY, min_idle_seconds=60), LATER)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe", "b": "deleted:safe"}
 
 
 async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path) -> None:
