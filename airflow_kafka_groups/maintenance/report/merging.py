@@ -9,7 +9,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import CONFIRMED, Outcom
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 
 KEPT_BEFORE_RECHECK = {
-    Reason.EXCLUDED.value: "Kept by the approver",
+    Reason.EXCLUDED.value: "Kept: excluded, restored or kept alive",
     Reason.POLICY.value: "Kept by an edit of the policy",
     Reason.NOT_NOTIFIED.value: "Kept: owner not notified",
     Reason.DELETED_BEFORE.value: "Kept: deleted before",
