@@ -27,6 +27,7 @@ from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.deletion.service import DeletionRun
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.patterns import (
     ALWAYS_PROTECTED,
     DEFAULT_PROTECTED,
@@ -70,9 +71,9 @@ async def delete_by_name(
     :param ignore_missing: whether groups that do not exist are fine. Default true.
     :param floors: what the site demands. Default: nothing.
 
-    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``, or
-    ``SnapshotError`` for a clock that is behind the newest snapshot, before anything is deleted. Afterwards it never
-    raises for a group: each has its outcome.
+    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``,
+    ``MaintenanceError`` for the record of a restore that is damaged, or ``SnapshotError`` for a clock that is behind
+    the newest snapshot, before anything is deleted. Afterwards it never raises for a group: each has its outcome.
     """
     ids = check_group_ids("group_ids", group_ids)
     floors.require_named(len(ids), dry_run=request.dry_run)
@@ -88,7 +89,9 @@ async def delete_by_name(
             raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
-        look = FirstLook(layout, request, await admin.cluster_id())
+        look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
+        wanted = KeepAliveRecords(layout, cluster_id)
+        await asyncio.to_thread(wanted.read)  # whoever restores a group from now on wants it to stay
         observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
         plan = None
         if observed:
@@ -102,6 +105,7 @@ async def delete_by_name(
             request_id=request.request_id,
             expected=[group for group, _ in observed],
             plan=plan,
+            wanted=wanted,
             decided=outcomes,
             order=ids,
         )

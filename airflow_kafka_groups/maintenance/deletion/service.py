@@ -96,17 +96,20 @@ class DeletionRun(SealedRun):
     """One run that deletes groups.
 
     :param judged: whether the plan was made by verdicts, so that idle times count.
+    :param wanted: where it was not: the keep-alive runs and restores that were read when the groups were named. Those
+        that are recorded later count. Default: all do.
     """
 
     plan: DeletionPlan | None
     judged: bool = False
+    wanted: KeepAliveRecords | None = None
     _kept_alive: KeepAliveRecords = field(init=False)
     _snapshots: set[str] = field(init=False, default_factory=set)
 
     def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""
         plan, layout = self.plan, self.layout
-        self._kept_alive = records = KeepAliveRecords(layout, cluster_id)
+        self._kept_alive = records = self.wanted or KeepAliveRecords(layout, cluster_id)
         in_use = in_use_since(layout, plan, self._snapshots) if plan is not None and self.judged else {}
         ruled_out = kept_by_newer_policy(plan, file, started_at) if plan is not None else {}
 
@@ -121,9 +124,10 @@ class DeletionRun(SealedRun):
 
     def excluded_since(self) -> dict[str, Decision]:
         """Return the groups that somebody began to keep alive during the run, or that a snapshot shows in use since."""
-        if self.plan is None or not self.judged:
+        if self.plan is None:
             return {}
-        return in_use_since(self.layout, self.plan, self._snapshots) | spare_new(self._kept_alive.read_new())
+        in_use = in_use_since(self.layout, self.plan, self._snapshots) if self.judged else {}
+        return in_use | spare_new(self._kept_alive.read_new())
 
     def verified_backup(self) -> Backup | None:
         """Read and verify the plan's backup; a dry run may come before there is one."""

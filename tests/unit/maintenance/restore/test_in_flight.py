@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
-from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
+from tests.unit.maintenance.scene import LATER, backed_up, delete_names, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
 
@@ -100,6 +100,36 @@ async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_i
     assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
     (run,) = read_history(layout, CLUSTER_ID).runs
     assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
+
+
+@pytest.mark.parametrize("moment", ["watch", "intent"])
+async def test_a_restore_while_a_deletion_by_name_watches_or_is_about_to_intend_is_heeded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    admin, layout, plan = scene
+    await restore(admin, layout, plan.plan_id)  # before it was named: whoever named it knows
+    intend, restored = RunJournal.intend, list[RecordedChanges]()
+
+    async def watch(_: float) -> None:
+        if moment == "watch":
+            restored.append(await restore(admin, layout, plan.plan_id))
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        if moment == "intent":
+            restored.append(asyncio.run(restore(admin, layout, plan.plan_id)))
+        intend(journal, *what, **how)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    report = (await delete_names(admin, layout, ["a", "b"], sleep=watch)).report
+    (result,) = restored[0].results
+    assert (result.outcome, set(admin.groups)) == ("unchanged", {"a"})
+    assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
+
+
+async def test_a_group_that_was_restored_before_can_be_deleted_by_its_name(scene: Scene) -> None:
+    admin, layout, plan = scene
+    await restore(admin, layout, plan.plan_id)
+    assert (await delete_names(admin, layout, ["a"], observe_seconds=0.01)).report.counts["deleted"] == 1
 
 
 @pytest.mark.parametrize("age", [timedelta(hours=1), timedelta(seconds=20)], ids=["long ago", "just now"])
