@@ -181,6 +181,15 @@ def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
     return checked
 
 
+def spellings_of(text: str) -> tuple[str, ...]:
+    """Return a pattern that keeps groups without the blanks around it, and with them if there are any.
+
+    Ids may begin and end with blanks. Who writes such an id means it, and who writes another one means no blank.
+    """
+    bare = text.strip()
+    return (bare,) if bare == text else (bare, text if _is_regex(text) else f"{_REGEX}{re.escape(text)}")
+
+
 def check_group_ids(name: str, group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:
     """Return the group ids without duplicates, in order. Raises ``ConfigurationError`` unless they are strings."""
     if isinstance(group_ids, str):

@@ -195,9 +195,13 @@ def test_aliases_cannot_grow_without_end(tmp_path: Path) -> None:
         ("re:job #[0-9]", ["job #7", "job"], ["job #77"]),
         ("re:(job #[0-9])", ["job #7"], ["job"]),
         ("re:job # no regex (", ["job"], []),
+        *((f"job{end}7", [f"job{end}7", "job", "7"], ["job7"]) for end in "\x0b\x0c\x1c\x85\u2028\u2029"),
+        *((f"job{blank}", ["job", f"job{blank}"], [f"{blank}job"]) for blank in " \t\xa0\u3000"),
+        ("job-? ", ["job-1", "job-? "], ["job-1 "]),
+        ("re:job-[0-9] ", ["job-1", "job-1 "], ["job-1  "]),
     ],
 )
-def test_a_line_with_what_may_be_a_comment_keeps_in_both_readings(
+def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
     line: str, kept: list[str], not_kept: list[str], tmp_path: Path
 ) -> None:
     policy = policy_of(tmp_path, "version: 1\nkeep_file: keep.txt\nrules: [{name: a, action: delete}]\n", keep_txt=line)
