@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import check_patterns
+from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of
 
 _PEM_MARK = "-----BEGIN"
 _LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
@@ -66,15 +67,33 @@ def group_prefix_of(value: Any) -> str:
 
 
 def patterns_of(name: str, value: Any) -> tuple[str, ...]:
-    """Read patterns: a list, a JSON list, or a string with commas or line ends between them."""
+    """Read patterns that keep groups: a list, a JSON list, or a string with commas or line ends between them."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
         except ValueError:
-            value = value.replace("\n", ",").split(",")
+            return check_patterns(name, _patterns_in(name, value))
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
-    return check_patterns(name, [item.strip() for item in value if item.strip()])
+    return check_patterns(name, chain.from_iterable(spellings_of(item) for item in value if item.strip()))
+
+
+def _patterns_in(name: str, text: str) -> list[str]:
+    """Return the patterns of a string. Raises where a comma is within one, such as ``re:a{1,3}``: halves keep nothing."""
+    found = list[str]()
+    for line in text.split("\n"):
+        parts = [part.strip() for part in line.split(",") if part.strip()]
+        if torn := next((part for part in parts if "," in line and _is_torn(part)), None):
+            remedy = f"a comma seems to be part of a pattern ({torn!r}): write a JSON list, such as {json.dumps([line.strip()])}"
+            raise ConfigurationError(name, text, remedy)
+        found += parts
+    return found
+
+
+def _is_torn(pattern: str) -> bool:
+    letters = re.sub(r"\\.", "", pattern, flags=re.DOTALL)
+    pairs = ("[]", "()", "{}") if pattern.startswith("re:") else ("[]",)
+    return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
 def json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:

@@ -217,6 +217,36 @@ def test_protected_groups_are_names_and_patterns_that_know_case() -> None:
     assert not read_connection(connection()).protects("pay")
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("text", ["re:a-[0-9]{1,3}-.*", "connect-*, re:a{2,4}", "x\n[a,b]*", "re:(a,b)", "re:[,]"])
+def test_a_pattern_is_not_torn_at_its_comma(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"protected_groups \(got .*a comma seems to be part .* JSON list"):
+        read_connection(connection({"protected_groups": text}))
+    settings = read_connection(connection({"protected_groups": json.dumps(["re:a-[0-9]{1,3}-.*"])}))
+    assert settings.protects("a-12-b")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("re:a.*, re:(b|c)\n job[1], re:\\[x\n,", ("re:a.*", "re:(b|c)", "job[1]", "re:\\[x")),
+        ("re:a{3}\r\nb", ("re:a{3}", "b")),
+        ("job[1", ("job[1",)),
+    ],
+)
+def test_commas_and_line_ends_are_between_patterns(text: str, found: tuple[str, ...]) -> None:
+    assert read_connection(connection({"protected_groups": text})).protected_groups == found
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("as_text", [False, True])
+def test_an_id_in_a_list_is_protected_with_its_blanks_and_without(as_text: bool) -> None:
+    given = ["orders ", "re:pay-[0-9] ", " "]
+    settings = read_connection(connection({"protected_groups": json.dumps(given) if as_text else given}))
+    assert all(map(settings.protects, ("orders ", "orders", "pay-1 ", "pay-1")))
+    assert not any(map(settings.protects, ("order", " ", "pay-x", "")))
+
+
 def test_no_secret_is_in_a_repr_or_an_error() -> None:
     secret = "s3cr3t"
     settings = read_connection(
