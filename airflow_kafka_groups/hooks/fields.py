@@ -79,12 +79,13 @@ def patterns_of(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _patterns_in(name: str, text: str) -> list[str]:
-    """Return the patterns of a string. Raises where a comma is within one, such as ``re:a{1,3}``: halves keep nothing."""
+    """Return the patterns of a string. Raises where a comma is within one: the halves of ``re:a{1,3}`` keep nothing."""
     found = list[str]()
     for line in text.split("\n"):
         parts = [part.strip() for part in line.split(",") if part.strip()]
         if torn := next((part for part in parts if "," in line and _is_torn(part)), None):
-            remedy = f"a comma seems to be part of a pattern ({torn!r}): write a JSON list, such as {json.dumps([line.strip()])}"
+            example = json.dumps([line.strip()])
+            remedy = f"a comma seems to be part of a pattern ({torn!r}): write a JSON list, such as {example}"
             raise ConfigurationError(name, text, remedy)
         found += parts
     return found

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from fnmatch import translate
 from pathlib import Path
 
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.connection_properties import PROTECTED, READ_ONLY
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.maintenance.patterns import keeping_expressions
 from airflow_kafka_groups.transport.security import (
     PASSWORD_MECHANISMS,
     TOKEN_URL,
@@ -38,7 +38,7 @@ def java_properties(settings: ConnectionSettings) -> dict[str, str]:
     if settings.read_only:
         made[READ_ONLY] = "true"
     if settings.protected_groups:
-        made[PROTECTED] = json.dumps([_expression(pattern) for pattern in settings.protected_groups])
+        made[PROTECTED] = json.dumps(keeping_expressions(settings.protected_groups))
     return made
 
 
@@ -165,11 +165,6 @@ def _jaas(module: str, options: Mapping[str, str | None]) -> str:
         if value
     )
     return f"{module} required {' '.join(quoted)};"
-
-
-def _expression(pattern: str) -> str:
-    """Return a protected pattern as a regular expression, interpreted as in ``maintenance.patterns``."""
-    return pattern.removeprefix("re:") if pattern.startswith("re:") else f"(?!\\Z){translate(pattern)}"
 
 
 def _escaped(value: str) -> str:

@@ -181,6 +181,22 @@ def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
     return checked
 
 
+def keeping_expressions(patterns: Iterable[str]) -> list[str]:
+    """Return regular expressions of which one matches an id completely, or its composed form, if patterns keep it.
+
+    They are for programs with another version of Python, which write the end of a glob in different ways.
+    """
+    found = list[str]()
+    for pattern in map(_composed, patterns):
+        if _is_regex(pattern):
+            found.append(pattern.removeprefix(_REGEX))
+        else:
+            glob = translate(pattern).removesuffix(r"\Z").removesuffix(r"\z")
+            found.append(rf"(?!\Z){glob}")
+        found.append(re.escape(pattern))  # as ``KeepingPatterns`` keeps it
+    return list(dict.fromkeys(found))
+
+
 def spellings_of(text: str) -> tuple[str, ...]:
     """Return a pattern that keeps groups without the blanks around it, and with them if there are any.
 

@@ -16,7 +16,7 @@ from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
-from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from tests.lab.cluster import KafkaCluster
@@ -49,6 +49,15 @@ def test_a_bad_properties_file_is_refused_without_showing_what_is_in_it(
     assert "s3cret" not in str(refused.value)
     with pytest.raises(ArgumentError, match="there is no such file"):
         load_properties(spark, str(tmp_path / "none"))
+
+
+@pytest.mark.safety
+def test_a_protected_group_is_not_changed_however_its_letters_are_composed() -> None:
+    properties = KafkaProperties({}, protected=("caf\u00e9.*", r"job\[1\]"))
+    refused = [
+        id_ for id_ in ("cafe\u0301-1", "caf\u00e9", "cafe", "job[1]", "job1") if properties.why_unchangeable(id_)
+    ]
+    assert refused == ["cafe\u0301-1", "caf\u00e9", "job[1]"]
 
 
 def test_brokers_that_cannot_be_reached_are_named(spark: SparkSession, tmp_path: Path) -> None:

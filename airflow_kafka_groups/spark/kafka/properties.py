@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -67,7 +68,8 @@ class KafkaProperties:
         """Return why the group's offsets must not be changed; ``None`` if they may be."""
         if self.read_only:
             return "the Kafka connection is read-only"
-        if any(re.fullmatch(pattern, group_id) for pattern in self.protected):
+        spellings = {group_id, unicodedata.normalize("NFC", group_id)}
+        if any(re.fullmatch(pattern, spelling) for pattern in self.protected for spelling in spellings):
             return f"the Kafka connection protects group {group_id!r}"
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import stat
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -122,14 +123,26 @@ def test_host_names_may_go_unchecked() -> None:
     assert made["ssl.endpoint.identification.algorithm"] == ""
 
 
+@pytest.mark.safety
 def test_what_the_connection_forbids_goes_along() -> None:
-    patterns = ("connect-*", "re:a[0-9]+")
+    patterns = ("connect-*", "re:a[0-9]+", "job[1]", "caf\u00e9", "a*b*c", "x\u0301?")
     made = translate({}, read_only=True, protected_groups=patterns)
     assert made["kafka_groups.read_only"] == "true"
     expressions = json.loads(made["kafka_groups.protected"])
-    for group_id in ("connect-x", "connect", "a12", "a12b", ""):
-        protected = any(re.fullmatch(expression, group_id) for expression in expressions)
-        assert protected is GroupFilter(include=patterns).selects(group_id), group_id
+    here = GroupFilter(protected=patterns)
+    ids = ["connect-x", "connect", "a12", "a12b", "", "job[1]", "job1", "job2", "cafe\u0301", "caf\u00e9", "cafe"]
+    for group_id in (*ids, "a1b2c", "a1b2", "x\u0301y", "\n", "re:a[0-9]+"):
+        spellings = (group_id, unicodedata.normalize("NFC", group_id))  # as a job compares them
+        protected = any(re.fullmatch(expression, each) for expression in expressions for each in spellings)
+        assert protected is here.protects(group_id), group_id
+
+
+@pytest.mark.parametrize("end", [r"\Z", r"\z"])
+def test_a_driver_of_another_python_reads_what_is_protected(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.14 ends a glob by what earlier ones refuse."""
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.patterns.translate", lambda glob: f"(?s:{glob}.){end}")
+    made = translate({}, protected_groups=("a",))
+    assert json.loads(made["kafka_groups.protected"])[0] == r"(?!\Z)(?s:a.)"
 
 
 def test_the_file_is_its_owners_alone_and_never_an_existing_one(tmp_path: Path) -> None:
