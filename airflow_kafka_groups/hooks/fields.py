@@ -97,13 +97,25 @@ def _is_torn(pattern: str) -> bool:
     return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
+def parse_once(text: str) -> Any:
+    """Parse JSON. Raises ``ValueError`` for none, and for a name that is twice in an object: nobody knows which counts."""
+    return json.loads(text, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
 def json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
     """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
     if isinstance(value, str):
         try:
-            value = json.loads(value)
+            value = parse_once(value)
         except ValueError:
             value = None
     if not isinstance(value, dict):
-        raise ConfigurationError(field, None, f"write {what}")
+        raise ConfigurationError(field, None, f"write {what}, each name once")
     return value

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_number,
     read_text,
 )
+from airflow_kafka_groups.hooks.fields import parse_once
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
@@ -99,12 +99,12 @@ def default_cluster(conn_id: str) -> str | None:
 def site_defaults() -> dict[str, Any]:
     """Return what ``KAFKA_GROUPS_DEFAULTS`` has. Raises ``ConfigurationError`` unless it is a JSON object."""
     try:
-        defaults = json.loads(os.environ.get(DEFAULTS) or "{}")
+        defaults = parse_once(os.environ.get(DEFAULTS) or "{}")
     except ValueError:
         defaults = None
     if not isinstance(defaults, dict):
         # Do not show the value: it may contain secret Spark properties, and all users see import errors of DAG files.
-        raise ConfigurationError(DEFAULTS, None, 'must be a JSON object such as {"dry_run": true}')
+        raise ConfigurationError(DEFAULTS, None, 'must be a JSON object such as {"dry_run": true}, each name once')
     return defaults
 
 

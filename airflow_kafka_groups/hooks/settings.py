@@ -7,7 +7,6 @@ become "may delete". No message of this module holds a secret.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -20,6 +19,7 @@ from airflow_kafka_groups.hooks.fields import (
     choice_of,
     group_prefix_of,
     json_object_of,
+    parse_once,
     patterns_of,
     pem_or_file,
     text_of,
@@ -152,11 +152,12 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
 def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
     # Connection.extra_dejson reads invalid JSON as {}: that would silently lose read_only and protected_groups.
     try:
-        extra = json.loads(connection.extra) if connection.extra else {}
+        extra = parse_once(connection.extra) if connection.extra else {}
     except ValueError:
         extra = None
     if not isinstance(extra, dict):
-        raise ConfigurationError("extra", None, f"the extra of connection {connection.conn_id!r} is not a JSON object")
+        problem = "is not a JSON object, or has a name twice"
+        raise ConfigurationError("extra", None, f"the extra of connection {connection.conn_id!r} {problem}")
     return {name: value for name, value in extra.items() if value is not None and value != ""}
 
 
