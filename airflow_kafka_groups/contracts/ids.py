@@ -12,6 +12,7 @@ ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
 ID_EXAMPLE = "20260131T235959Z-0a1b2c3d"
 CLUSTER_NAME_RULE = "use 1 to 100 letters, digits, '.', '_' or '-', and start with a letter or digit"
 
+_YEARS = range(1000, 9000)
 _TIME = "%Y%m%dT%H%M%SZ"
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
@@ -54,8 +55,10 @@ def cluster_name_from(text: str) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Parse an ISO 8601 time that has a zone. Raises ``ValueError`` for any other text."""
+    """Parse an ISO 8601 time that has a zone. Raises ``ValueError`` for any other text, and for a time of no use."""
     value = datetime.fromisoformat(text)
     if value.tzinfo is None:
         raise ValueError(f"the time {text!r} has no zone")
+    if value.year not in _YEARS:  # an error here, and not wherever something is added to it
+        raise ValueError(f"the time {text!r} is not of our age")
     return value

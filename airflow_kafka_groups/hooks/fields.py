@@ -98,7 +98,7 @@ def _is_torn(pattern: str) -> bool:
 
 
 def parse_once(text: str) -> Any:
-    """Parse JSON. Raises ``ValueError`` for none, and for a name that is twice in an object: nobody knows which counts."""
+    """Parse JSON. Raises ``ValueError`` for none, and for an object that has a name twice."""
     return json.loads(text, object_pairs_hook=_each_once)
 
 

@@ -28,6 +28,8 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_
 
 Entries = Mapping[str, BackupEntry]
 _NO_ENTRIES: Entries = MappingProxyType({})
+_IDS = ("plan_id", "cluster", "kafka_cluster_id")
+"""What every row says, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,8 @@ def _open(
             partial=manifest.get("partial") is True,
         )
         groups = manifest["groups"]
+        if not all(isinstance(getattr(backup, name), str) for name in _IDS):
+            raise TypeError(f"one of {', '.join(_IDS)} is no string")
     except (KeyError, TypeError, ValueError) as exc:
         raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
@@ -241,7 +245,7 @@ def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> l
     if lacking is not None or differing is not None:
         group_id = block.group_ids[lacking] if lacking is not None else block.rows["group_id"][differing].as_py()
         raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
-    for name in ("plan_id", "cluster", "kafka_cluster_id"):
+    for name in _IDS:
         if (row := _first_false(pc.equal(block.rows[name], literal(getattr(backup, name))))) is not None:
             group_id = block.rows["group_id"][row].as_py()
             raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")

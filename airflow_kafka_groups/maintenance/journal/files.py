@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -141,6 +142,21 @@ def read_all(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
         return list(map(function, *arguments))
     with ThreadPoolExecutor(READERS) as pool:
         return list(pool.map(function, *arguments))
+
+
+def read_begun(folder: StoragePath, run: int) -> Entry | None:
+    """Read a run's first entry, ``None`` if there is none. Raises as ``read_entry``."""
+    begun = read_entry(begun_path(folder, run), "begun")
+    if begun is None:
+        return None
+    try:
+        parse_time(begun.data["at"])
+        previous, lease = begun.data["previous"] or {}, begun.data.get("lease") or {"group_id": ""}
+        if not (isinstance(previous.get("entries", 0), int) and isinstance(lease["group_id"], str)):
+            raise TypeError("a field has another type")
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise JournalError(f"the journal's entry {begun.path} is damaged: {type(exc).__name__}: {exc}") from exc
+    return begun
 
 
 class Chain:

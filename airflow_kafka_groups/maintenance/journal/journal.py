@@ -29,6 +29,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     journal_folder,
     probe_path,
     read_all,
+    read_begun,
     read_entry,
     run_folder,
     runs_listed,
@@ -180,7 +181,7 @@ class Journal:
         return begun
 
     def _read_begun(self, number: int) -> Entry | None:
-        return read_entry(begun_path(self.folder, number), "begun")
+        return read_begun(self.folder, number)
 
     def _read_run(self, number: int, begun: Entry, later: Entry | None) -> RunRecord:
         link = None if later is None else later.data["previous"]
@@ -252,7 +253,7 @@ class RunJournal:
         To be asked between an intent and its request: of two runs at once, either the later one finds the intent, or
         this one finds the later one. Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
         """
-        while (later := read_entry(begun_path(self._folder, self._seen + 1), "begun")) is not None:
+        while (later := read_begun(self._folder, self._seen + 1)) is not None:
             if later.data.get("dry_run") is not True:
                 return True
             self._seen += 1

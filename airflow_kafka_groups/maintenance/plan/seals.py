@@ -22,7 +22,11 @@ def check_header(data: Mapping[str, Any]) -> int:
         version = check_format(data, PLAN_FORMATS)
     except UnknownFormatError as exc:
         raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
-    if digest_of(data) != data.get("digest"):
+    try:
+        digest = digest_of(data)
+    except (TypeError, ValueError, RecursionError) as exc:  # what no writer writes, such as NaN
+        raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
+    if digest != data.get("digest"):
         raise PlanError(
             f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
         )

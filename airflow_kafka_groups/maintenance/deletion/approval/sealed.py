@@ -74,9 +74,10 @@ def seal_answer(
     """
     chain, entries = _entries(layout, plan.plan_id)
     question = entries[-1] if entries else None
-    if question is None or question.data["kind"] != "question" or question.data["asked_by"] != dict(asked_by):
+    data = {} if question is None else question.data
+    if data.get("kind") != "question" or data.get("asked_by") != dict(asked_by):
         raise refused(plan, "the question was withdrawn by a later one: answer that one")
-    if question.data.get("plan_digest") != plan.digest:
+    if data.get("plan_digest") != plan.digest:
         raise refused(plan, "the question was about another version of this plan: ask again")
     answer = {
         "kind": "answer",
@@ -116,9 +117,11 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
         raise refused(plan, "it was rejected")
     if data.get("plan_digest") != plan.digest:
         raise refused(plan, "the approval is of another version of this plan")
+    if not isinstance(data.get("at"), str):
+        raise refused(plan, f"the answer in {latest.path} is damaged: it has no time")
     return Approval(
         approved_by=name_of(data.get("person"), plan),
-        approved_at=str(data["at"]),
+        approved_at=data["at"],
         path=str(latest.path),
         excluded=frozenset(_excluded(data.get("excluded"), plan)),
     )
