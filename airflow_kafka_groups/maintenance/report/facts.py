@@ -68,7 +68,7 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
     def read(what: str, fact: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
         try:
             return fact()
-        except (MaintenanceError, OSError) as exc:
+        except (MaintenanceError, OSError, ValueError) as exc:  # also verdicts with numbers that are no times
             log.warning("the report does not show %s: %s", what, exc)
             notes.append(f"Without {what}: {exc}")
             return otherwise

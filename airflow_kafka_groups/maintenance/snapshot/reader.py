@@ -11,10 +11,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING
@@ -127,6 +128,14 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     return None
 
 
+def _require_columns(found: Any, where: str) -> None:
+    """Raise ``SnapshotError`` unless a file has the columns of a snapshot: another program may have written it anew."""
+    for field in arrow_schema(SNAPSHOT_COLUMNS):
+        kind = found.field(field.name).type if field.name in found.names else "missing"
+        if kind != field.type:
+            raise SnapshotError(f"column {field.name} in {where} is {kind}, not {field.type}: take a new snapshot")
+
+
 class SnapshotReader:
     """A reader of one snapshot. Its files are checked against the manifest on construction."""
 
@@ -136,6 +145,7 @@ class SnapshotReader:
         for name, rows in self.manifest.files:
             with self._parquet(name) as parquet:
                 found = parquet.metadata.num_rows
+                _require_columns(parquet.schema_arrow, f"{name} of snapshot {snapshot_id}")
             if found != rows:
                 raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
 
@@ -216,12 +226,18 @@ class SnapshotReader:
             for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
                 yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
 
+    def _whole_groups(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
+        try:
+            yield from whole_groups(self._batches(name, wanted, columns))
+        except ValueError as exc:  # no group id, or none that is text
+            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
+
     def _blocks(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
         """Yield the groups of a file, each checked to be of this snapshot, and sorted."""
         import pyarrow.compute as pc
 
         last = None
-        for block in whole_groups(self._batches(name, wanted, columns)):
+        for block in self._whole_groups(name, wanted, columns):
             for name_of, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
                 if not pc.all(pc.equal(block.rows[name_of], literal(own)), skip_nulls=False).as_py():
                     raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
@@ -234,12 +250,12 @@ class SnapshotReader:
     def _summaries(self, name: str) -> Iterator[GroupSummary]:
         columns = ["cluster", "run_id", "group_id", *_FACTS, "observed_at", "error", *OFFSET_COLUMNS]
         for block in self._blocks(name, None, columns):
-            errors = block.first_valid("error")
             try:
+                errors = block.first_valid("error")
                 digests, partitions = block.fingerprints()
-            except ValueError as exc:
+                times = utc_times(block.first("observed_at"))
+                facts = [block.first(fact).to_pylist() for fact in _FACTS]
+            except (ValueError, OverflowError) as exc:
                 raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
-            times = utc_times(block.first("observed_at"))
-            facts = [block.first(fact).to_pylist() for fact in _FACTS]
             rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
             yield from map(tuple.__new__, repeat(GroupSummary), rows)  # sooner than the constructor

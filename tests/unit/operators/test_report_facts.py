@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
@@ -75,6 +77,16 @@ def test_what_is_gone_or_damaged_is_left_out_and_said(tmp_path: Path, plan: Dele
     page = render_report(plan, facts=facts, now=LATER)
     assert page.count("Without ") == 3
     assert "Idle for" in page, "of the planned groups"
+
+
+def test_verdicts_with_a_number_that_is_no_time_fail_no_report(tmp_path: Path, plan: DeletionPlan) -> None:
+    ((_, folder),) = Layout(tmp_path, scene.CLUSTER).judged(plan.snapshot_id)
+    (path,) = Path(str(folder)).glob("*.parquet")
+    table = pq.read_table(path)
+    place = table.schema.get_field_index("idle_seconds")
+    pq.write_table(table.set_column(place, "idle_seconds", pa.array([1e300] * len(table))), path)
+    facts = gather(tmp_path, plan)
+    assert (facts.judged, len(facts.notes)) == ({}, 1)
 
 
 def test_a_report_and_the_trend_are_written_together(tmp_path: Path, plan: DeletionPlan) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
@@ -101,6 +102,18 @@ def unsorted(parquet: Path) -> None:
     pq.write_table(table.take(list(reversed(range(len(table))))), parquet)
 
 
+def replaced(parquet: Path, name: str, change: Callable[[pa.ChunkedArray], Any]) -> None:
+    """Write a column anew, as another program may; ``None`` leaves it out."""
+    table = pq.read_table(parquet)
+    place, values = table.schema.get_field_index(name), change(table[name])
+    table = table.drop_columns([name]) if values is None else table.set_column(place, name, values)
+    pq.write_table(table, parquet)
+
+
+def not_utf8(values: pa.ChunkedArray) -> pa.Array:
+    return pa.Array.from_buffers(pa.string(), len(values), pa.array([b"\xff"] * len(values)).buffers())
+
+
 DAMAGES: list[tuple[str, Damage, str]] = [
     ("no manifest", lambda m, p, d: m.unlink(), "incomplete"),
     ("nothing at all", lambda m, p, d: remove(m, p.parent), "missing"),
@@ -122,6 +135,31 @@ DAMAGES: list[tuple[str, Damage, str]] = [
     ("empty data", lambda m, p, d: p.write_bytes(b"") and None, "cannot be read"),
     ("rows of another run", lambda m, p, d: other_run(p), "rows of another snapshot"),
     ("rows out of order", lambda m, p, d: unsorted(p), "not sorted"),
+    *(
+        (f"without {name}", lambda m, p, d, name=name: replaced(p, name, lambda old: None), f"{name} in .* is missing")
+        for name in ("cluster", "group_id", "observed_at", "committed_offset", "error")
+    ),
+    *(
+        (
+            f"{name} as {kind}",
+            lambda m, p, d, name=name, kind=kind: replaced(p, name, lambda old: old.cast(kind)),
+            f"column {name} in .* is .*, not ",
+        )
+        for name, kind in (
+            ("group_id", pa.binary()),
+            ("topic", pa.dictionary(pa.int32(), pa.string())),
+            ("committed_offset", pa.string()),
+            ("observed_at", pa.timestamp("ns", "UTC")),
+        )
+    ),
+    ("no group id", lambda m, p, d: replaced(p, "group_id", lambda old: pa.nulls(len(old), old.type)), "damaged"),
+    ("an id that is no text", lambda m, p, d: replaced(p, "group_id", not_utf8), "damaged"),
+    ("a state that is no text", lambda m, p, d: replaced(p, "state", not_utf8), "damaged"),
+    (
+        "a time of no use",
+        lambda m, p, d: replaced(p, "observed_at", lambda old: pa.array([2**62] * len(old)).cast(old.type)),
+        "damaged",
+    ),
 ]
 
 
