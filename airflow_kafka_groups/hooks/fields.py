@@ -13,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of
+from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of, split_patterns
 
 _PEM_MARK = "-----BEGIN"
 _LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
@@ -72,29 +72,11 @@ def patterns_of(name: str, value: Any) -> tuple[str, ...]:
         try:
             value = json.loads(value)
         except ValueError:
-            return check_patterns(name, _patterns_in(name, value))
+            parts = chain.from_iterable(split_patterns(name, line) for line in value.split("\n"))
+            return check_patterns(name, filter(None, parts))
     if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
         raise ConfigurationError(name, value, 'must be a list of group names or patterns, e.g. ["connect-*"]')
     return check_patterns(name, chain.from_iterable(spellings_of(item) for item in value if item.strip()))
-
-
-def _patterns_in(name: str, text: str) -> list[str]:
-    """Return the patterns of a string. Raises where a comma is within one: the halves of ``re:a{1,3}`` keep nothing."""
-    found = list[str]()
-    for line in text.split("\n"):
-        parts = [part.strip() for part in line.split(",") if part.strip()]
-        if torn := next((part for part in parts if "," in line and _is_torn(part)), None):
-            example = json.dumps([line.strip()])
-            remedy = f"a comma seems to be part of a pattern ({torn!r}): write a JSON list, such as {example}"
-            raise ConfigurationError(name, text, remedy)
-        found += parts
-    return found
-
-
-def _is_torn(pattern: str) -> bool:
-    letters = re.sub(r"\\.", "", pattern, flags=re.DOTALL)
-    pairs = ("[]", "()", "{}") if pattern.startswith("re:") else ("[]",)
-    return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
 def parse_once(text: str) -> Any:

@@ -11,6 +11,7 @@ characters). Whitespace around a glob is an error: ``"orders-* "`` would keep no
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -204,6 +205,26 @@ def spellings_of(text: str) -> tuple[str, ...]:
     """
     bare = text.strip()
     return (bare,) if bare == text else (bare, text if _is_regex(text) else f"{_REGEX}{re.escape(text)}")
+
+
+def split_patterns(name: str, line: str) -> list[str]:
+    """Return the patterns between the commas of a line.
+
+    Raises ``ConfigurationError`` where a comma is within a pattern: the halves of ``re:a{1,3}`` are patterns, too, and
+    match something else.
+    """
+    parts = [part.strip() for part in line.split(",")]
+    if len(parts) > 1 and (torn := next(filter(_is_torn, parts), None)) is not None:
+        example = json.dumps([line.strip()])
+        remedy = f"a comma seems to be part of a pattern ({torn!r}): write a JSON list, such as {example}"
+        raise ConfigurationError(name, line, remedy)
+    return parts
+
+
+def _is_torn(pattern: str) -> bool:
+    letters = re.sub(r"\\.", "", pattern, flags=re.DOTALL)
+    pairs = ("[]", "()", "{}") if _is_regex(pattern) else ("[]",)
+    return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
 def check_group_ids(name: str, group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:

@@ -33,6 +33,10 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
         ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),
         ({**BROKERS, "exclude": '["a"'}, "exclude (got '[\"a\"'): is not a JSON list of patterns"),
+        (
+            {**BROKERS, "exclude": "b-*, re:a{1,3}"},
+            "exclude (got 'b-*, re:a{1,3}'): a comma seems to be part of a pattern",
+        ),
         ({**BROKERS, "include": "re:("}, "include (got 're:('): correct the regular expression"),
         ({**BROKERS, "kafka.sasl.password": SECRET}, "kafka.sasl.password: Spark shows options"),
         ({**BROKERS, "kafka.sasl.oauthbearer.config": SECRET}, "kafka.sasl.oauthbearer.config: Spark shows options"),

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns, split_patterns
 from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
 
 KAFKA_PREFIX = "kafka."
@@ -146,7 +146,7 @@ def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[st
             raise ConfigurationError(name, text, f"is not a JSON list of patterns: {error}") from None
     if text.startswith("re:"):
         return check_patterns(name, (text,))
-    return check_patterns(name, tuple(part.strip() for part in text.split(",")))
+    return check_patterns(name, split_patterns(name, text))
 
 
 def _flag(name: str, text: str) -> bool:
