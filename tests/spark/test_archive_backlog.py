@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -173,7 +174,8 @@ def test_a_plan_names_its_groups_and_its_snapshot(
     fill(kafka, {("ab-p", 0): 3})
     commit_offsets(kafka, {"ab-p": {("ab-p", 0): 1}})
     snapshot_id = snapshot(kafka, tmp_path, "ab-p")
-    content = {"format": 1, "plan_id": snapshot_id, "snapshot_id": snapshot_id, "groups": [{"group_id": "ab-p"}]}
+    content = {"format": 1, "plan_id": snapshot_id, "cluster": "c", "snapshot_id": snapshot_id}
+    content["groups"] = [{"group_id": "ab-p"}]
     plan = {**content, "digest": digest_of(content)}
     path = tmp_path / "c" / "plans" / f"{snapshot_id}.json"
     path.parent.mkdir()
@@ -188,9 +190,9 @@ def test_a_plan_names_its_groups_and_its_snapshot(
     assert "an archive is never overwritten" in said
     assert main([*arguments, "newest"]) == 2
     with pytest.raises(JobError, match="was changed after it was made"):
-        parse_plan(json.dumps({**plan, "groups": []}), "p.json")
+        parse_plan(json.dumps({**plan, "groups": []}), "p.json", snapshot_id, "c")
     with pytest.raises(JobError, match=r"p\.json is not a plan"):
-        parse_plan("{}", "p.json")
+        parse_plan("{}", "p.json", snapshot_id, "c")
 
 
 @pytest.mark.safety
@@ -199,6 +201,14 @@ def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSessi
     header = Path(str(save_plan(Layout(tmp_path, plan.cluster), plan)))
     storage, folder = Storage(spark, tmp_path.as_uri()), (tmp_path / plan.cluster).as_uri()
     assert read_plan(storage, folder, plan.plan_id) == ({"ab-1", "ab-ü"}, plan.snapshot_id)
+    other = header.with_name("20260301T130000Z-0123abcd.json")
+    for suffix in (".json", ".parquet"):
+        other.with_suffix(suffix).write_bytes(header.with_suffix(suffix).read_bytes())
+    with pytest.raises(JobError, match=rf"{other.name} is plan {plan.plan_id} of cluster prod: it was copied"):
+        read_plan(storage, folder, other.stem)
+    copytree(tmp_path / plan.cluster, tmp_path / "elsewhere")
+    with pytest.raises(JobError, match="of cluster prod: it was copied"):
+        read_plan(storage, (tmp_path / "elsewhere").as_uri(), plan.plan_id)
     header.with_suffix(".parquet").write_bytes(deletion_plan(groups=(group("another"),)).body)
     with pytest.raises(JobError, match="does not hold the groups of the plan"):
         read_plan(storage, folder, plan.plan_id)

@@ -46,7 +46,7 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
     if not ids.is_id(plan_id):
         raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
     path = f"{folder}/{paths.plan(plan_id)}"
-    group_ids, snapshot_id, sha256 = parse_plan(storage.read_text(path), path)
+    group_ids, snapshot_id, sha256 = parse_plan(storage.read_text(path), path, plan_id, folder.rpartition("/")[2])
     if group_ids is not None:
         return group_ids, snapshot_id
     body = f"{folder}/{paths.plan_body(plan_id)}"
@@ -56,8 +56,8 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
     return {row["group_id"] for row in rows}, snapshot_id
 
 
-def parse_plan(text: str, path: str) -> tuple[set[str] | None, str, str | None]:
-    """Parse a plan and check its digest.
+def parse_plan(text: str, path: str, plan_id: str, cluster: str) -> tuple[set[str] | None, str, str | None]:
+    """Parse a plan, and check its digest and that it is this one.
 
     Returns the planned groups, the snapshot's id, and the SHA-256 of the file with the groups. A plan of the first
     format has the groups itself; any other has the file.
@@ -67,6 +67,8 @@ def parse_plan(text: str, path: str) -> tuple[set[str] | None, str, str | None]:
         version = check_format(plan, PLAN_FORMATS)
         if digest_of(plan) != plan["digest"]:
             raise JobError(f"{path} was changed after it was made: plan again")
+        if (plan["plan_id"], plan["cluster"]) != (plan_id, cluster):
+            raise JobError(f"{path} is plan {plan['plan_id']} of cluster {plan['cluster']}: it was copied or renamed")
         if version == FORMAT:
             return {group["group_id"] for group in plan["groups"]}, plan["snapshot_id"], None
         return None, plan["snapshot_id"], plan["body"]["sha256"]
