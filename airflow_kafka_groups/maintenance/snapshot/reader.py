@@ -129,7 +129,7 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
 
 
 def _require_columns(found: Any, where: str) -> None:
-    """Raise ``SnapshotError`` unless a file has the columns of a snapshot: another program may have written it anew."""
+    """Raise ``SnapshotError`` unless a file has the columns of a snapshot: another program may have written it over."""
     for field in arrow_schema(SNAPSHOT_COLUMNS):
         kind = found.field(field.name).type if field.name in found.names else "missing"
         if kind != field.type:
