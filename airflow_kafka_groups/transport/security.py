@@ -46,7 +46,10 @@ class Pem:
     text: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.location and _BARE_PEM.fullmatch(self.location):  # errors show paths, and this may be a private key
+        # Errors show paths, and a text may be a private key.
+        if self.location and "-----BEGIN" in self.location:
+            raise ConfigurationError(f"{self.name}.location", None, f"is a PEM text: write it as {self.name}.pem")
+        if self.location and _BARE_PEM.fullmatch(self.location):
             raise ConfigurationError(
                 f"{self.name}.location", None, "is neither a path nor a PEM text, which begins with -----BEGIN"
             )

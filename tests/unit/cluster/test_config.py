@@ -168,7 +168,7 @@ def test_a_ca_file_that_is_not_there_is_named() -> None:
 
 
 @pytest.mark.safety
-def test_a_key_without_its_first_and_last_line_is_no_path_to_be_shown() -> None:
+def test_a_key_is_no_path_to_be_shown_nor_is_one_without_its_first_and_last_line() -> None:
     """As others export keys: the first part of this one, which a shortened message would still have, is all of it."""
     key = "MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg" + "3Xq7" * 34
     given = {"bootstrap.servers": "b:1", "security.protocol": "SSL", "ssl.key.location": key}
@@ -176,5 +176,14 @@ def test_a_key_without_its_first_and_last_line_is_no_path_to_be_shown() -> None:
         with pytest.raises(ConfigurationError, match="-----BEGIN") as refused:
             ClientConfig.from_librdkafka({**given, "ssl.key.location": text})
         assert key[:20] not in str(refused.value)
+    for name in ("ssl.key", "ssl.certificate"):
+        for text in (
+            f"-----BEGIN PRIVATE KEY-----{end}{key}{end}-----END PRIVATE KEY-----" for end in ("\n", r"\n", " ")
+        ):
+            with pytest.raises(
+                ConfigurationError, match=rf"{name}\.location: is a PEM text: .* {name}\.pem"
+            ) as refused:
+                ClientConfig.from_librdkafka({**given, f"{name}.location": text})
+            assert key[:20] not in str(refused.value)
     long = "/etc/kafka/clusters/production/europe/private/client/key"
     assert ClientConfig.from_librdkafka({**given, "ssl.key.location": long}).security.tls.key.location == long
