@@ -46,7 +46,7 @@ class Pem:
     text: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        # Errors show paths, and a text may be a private key.
+        # Errors show paths, and what was pasted here may be a private key.
         if self.location and "-----BEGIN" in self.location:
             raise ConfigurationError(f"{self.name}.location", None, f"is a PEM text: write it as {self.name}.pem")
         if self.location and _BARE_PEM.fullmatch(self.location):
