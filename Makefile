@@ -96,7 +96,7 @@ build/spark-4.1/.installed: $(STAMP)
 	@touch $@
 
 test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
-	@$(BIN)/python -m pytest -n 0 tests/spark/clusters/lakes.py
+	@$(BIN)/python -m pytest tests/spark/clusters/lakes.py
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit
@@ -122,7 +122,7 @@ faults: $(STAMP) ## Hold the lease under five minutes of induced faults
 campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults and 200 real ones, then without each guard (build/campaign)
 	@$(BIN)/python -m tests.campaign
 	@$(BIN)/python -m tests.campaign.real
-	@$(BIN)/python -m pytest -n 0 tests/campaign/real/guards.py
+	@$(BIN)/python -m pytest tests/campaign/real/guards.py
 	@$(BIN)/python -m tests.campaign --mutants
 
 bench: $(STAMP) ## Measure against other clients, side by side in one run

@@ -2,7 +2,6 @@
 
 import atexit
 import gc
-import os
 from collections.abc import Generator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ use_memory()
 # The interpreter looks through all objects several times when it ends, and frees nothing that the system would not.
 atexit.register(gc.freeze)
 
-pytest_plugins = ["tests.lab.fixtures"]
+pytest_plugins = ["tests.forks", "tests.lab.fixtures"]
 
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("thorough", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -27,20 +26,6 @@ settings.load_profile("quick")  # `make test` asks for the thorough one (--hypot
 _COLLECTED_FROM = 20_000
 _OUTSIDE = frozenset({"integration", "dags", "spark", "ui"})
 _HERE = Path(__file__).parent
-_QUICK = (_HERE / "unit", _HERE / "exhaustive")
-
-
-def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Spread whole folders of unit tests over the processors; what has real programs beside it runs in one process.
-
-    More processes than processors: a third of the time, tests wait for the time-outs of the client.
-    """
-    folders = [Path(config.invocation_params.dir, argument) for argument in config.args]
-    all_quick = all(folder.is_dir() and any(folder.is_relative_to(quick) for quick in _QUICK) for folder in folders)
-    if not all_quick:
-        return 0
-    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
-    return processors * 3 // 2
 
 
 @pytest.hookimpl(wrapper=True)

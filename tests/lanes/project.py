@@ -87,10 +87,11 @@ def share_arguments(name: str) -> tuple[str, ...]:
 
 
 def _tests(name: str, *, needs: tuple[str, ...], load: float = 0.75, nice: int = 5) -> Lane:
-    # One process each: what xdist starts and collects twice, other lanes can use.
+    # One process each: other lanes use the other processors.
     share, chosen = PARTS.get(name, (name, ""))
     expression = ("-k", chosen) if chosen else ()
-    command = pytest_command("-n", "0", "--hypothesis-profile", "thorough", *expression, *share_arguments(share))
+    options = ("--processes", "1", "--hypothesis-profile", "thorough")
+    command = pytest_command(*options, *expression, *share_arguments(share))
     return Lane(name=name, commands=(command,), needs=needs, load=load, nice=nice)
 
 
@@ -100,7 +101,7 @@ _BROWSER = (Lane(name="chromium", commands=((".ci/chromium",),), load=0.5),) if 
 
 def _python_lane(version: str, *paths: str, suffix: str = "") -> Lane:
     """Return the lane that runs tests on another version of Python."""
-    command = pytest_command("-n", "0", *paths, python=f"build/python-{version}/bin/python")
+    command = pytest_command("--processes", "1", *paths, python=f"build/python-{version}/bin/python")
     needs = (f"python-{version}-setup", "classes")
     return Lane(name=f"python-{version}{suffix}", commands=(command,), needs=needs, nice=5)
 

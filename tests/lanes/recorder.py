@@ -17,20 +17,14 @@ from tests.lanes.lane import RECORDS_VARIABLE
 
 
 class Recorder:
-    """Append what happens to a file. Where xdist spreads the tests, only its controller records."""
+    """Append what happens to a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._total = 0
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write the number of tests."""
-        self._write_total(len(session.items))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_xdist_node_collection_finished(self, ids: list[str]) -> None:
-        """Write the number of tests, which every worker reports."""
-        self._write_total(len(ids))
+        self._write({"total": len(session.items)})
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the outcome of a phase; with rerunfailures it may be ``rerun``."""
@@ -48,11 +42,6 @@ class Recorder:
         if report.failed:
             self._write({"test": report.nodeid, "phase": "collect", "outcome": "failed", "seconds": 0})
 
-    def _write_total(self, total: int) -> None:
-        if total and not self._total:
-            self._total = total
-            self._write({"total": total})
-
     def _write(self, record: dict[str, Any]) -> None:
         with self._path.open("a") as file:
             file.write(json.dumps(record) + "\n")
@@ -61,5 +50,5 @@ class Recorder:
 def pytest_configure(config: pytest.Config) -> None:
     """Register the recorder where a lane asks for it."""
     path = os.environ.get(RECORDS_VARIABLE)
-    if path and not hasattr(config, "workerinput"):
+    if path:
         config.pluginmanager.register(Recorder(Path(path)), "lane-recorder")

@@ -27,7 +27,7 @@ _PASSED = 0
 
 def pytest(tests: list[Path], environment: dict[str, str], *more: str) -> int:
     """Run tests in one process; return pytest's exit code. A run that does not end has failed, too."""
-    options = ["-x", "-q", "-n", "0", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "60", *more]
+    options = ["-x", "-q", "--processes", "1", "-p", "no:randomly", "-p", "no:cacheprovider", "--timeout", "60", *more]
     command = [sys.executable, "-m", "pytest", *options, *map(str, tests)]
     try:
         return subprocess.run(command, env=environment, capture_output=True, timeout=_TIMEOUT_S).returncode

@@ -1,4 +1,4 @@
-"""The pytest plugin writes down what pytest says, with workers and without."""
+"""The pytest plugin writes down what pytest says, in one process and in several."""
 
 from __future__ import annotations
 
@@ -27,15 +27,17 @@ def test_is_left_out(): pass
 def test_the_recorder_writes_what_pytest_says(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
     (tmp_path / "test_broken.py").write_text("import no_such_module")
-    plugins = [f"-p{name}" for name in ("xdist", "pytest_rerunfailures", "tests.lanes.recorder", "no:cacheprovider")]
+    plugins = [
+        f"-p{name}" for name in ("tests.forks", "pytest_rerunfailures", "tests.lanes.recorder", "no:cacheprovider")
+    ]
     options = ["-c", os.devnull, "--rootdir", str(tmp_path), "--continue-on-collection-errors"]
     command = [sys.executable, "-m", "pytest", *plugins, *options, str(tmp_path)]
     written = tmp_path / "records.jsonl"
-    for workers in ("0", "2"):
+    for processes in ("1", "2"):
         written.unlink(missing_ok=True)
         environment = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(REPOSITORY)}
         done = subprocess.run(
-            [*command, "-n", workers],
+            [*command, "--processes", processes],
             env=os.environ | environment | {RECORDS_VARIABLE: str(written)},
             cwd=tmp_path,
             capture_output=True,
