@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import re
 import secrets
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 ID = r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8}"
 """The pattern of every id: ids sort by time and suit Hadoop paths and object stores."""
 
 ID_EXAMPLE = "20260131T235959Z-0a1b2c3d"
 CLUSTER_NAME_RULE = "use 1 to 100 letters, digits, '.', '_' or '-', and start with a letter or digit"
+
+CLOCK_SLACK = timedelta(minutes=5)
+"""By how much the clocks of two workers may differ."""
 
 _YEARS = range(1000, 9000)
 _TIME = "%Y%m%dT%H%M%SZ"

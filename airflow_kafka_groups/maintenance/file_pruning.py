@@ -20,7 +20,7 @@ from itertools import takewhile
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
-from airflow_kafka_groups.contracts.ids import time_of
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
@@ -132,10 +132,14 @@ def _old(
 
 
 def _require_a_new_one(layout: Layout, now: datetime, limits: PruningLimits) -> None:
-    """Raise ``MaintenanceError`` if the newest set of all kinds is old: the clock that says so may be ahead."""
+    """Raise ``MaintenanceError`` if the newest set of all kinds is old: the clock that says so may be ahead.
+
+    A set with a time to come proves nothing: another worker's clock was ahead when it was made.
+    """
     shortest = timedelta(days=min(limits.days.values(), default=0.0))
     longest = min(max(shortest, timedelta(days=1)), _LONGEST_PAUSE)
-    newest = max((one for kind in FileKind for one in find_sets(layout, kind)[-1:]), key=lambda one: one.made_at)
+    every = (one for kind in FileKind for one in find_sets(layout, kind))
+    newest = max((one for one in every if one.made_at <= now + CLOCK_SLACK), key=lambda one: one.made_at)
     if (ago := now - newest.made_at) > longest:
         age, most = show_duration(round(ago.total_seconds())), show_duration(longest.total_seconds())
         raise MaintenanceError(

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.durable_files import EXCLUSIVE_REMEDY, is_exclusive
@@ -40,8 +40,6 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 INLINE_GROUPS = 1_000
 """Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""
 _A_DAY = timedelta(days=1)
-_CLOCK_SLACK = timedelta(minutes=5)
-"""By how much the clocks of two workers may differ."""
 
 
 class Journal:
@@ -124,7 +122,7 @@ class Journal:
         previous = checkpoint = None
         if after.runs:
             last = after.runs[-1]
-            if at < (latest := _time_of(last)) - _CLOCK_SLACK:
+            if at < (latest := _time_of(last)) - CLOCK_SLACK:
                 raise JournalError(
                     f"the clock says {at.isoformat()}, which is before the last run in the journal "
                     f"({latest.isoformat()}): synchronize this machine's clock (NTP); nothing was deleted"

@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
@@ -29,7 +30,6 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_b
 
 NAMED_BY_HAND = "explicit"
 """Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
-_CLOCK_SLACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +253,7 @@ def require_applicable(
             f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
             f"{kafka_cluster_id!r}: check the connection"
         )
-    if now < plan.created_at - _CLOCK_SLACK:
+    if now < plan.created_at - CLOCK_SLACK:
         raise PlanError(
             f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
             "synchronize this machine's clock (NTP)"

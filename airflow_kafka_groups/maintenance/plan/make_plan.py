@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.durations import show_duration
-from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
@@ -49,7 +49,6 @@ HIDDEN_TOPICS = (
 )
 _SHORT_IDLE_SECONDS = 3_600.0
 _SHOWN_FAST = 20
-_CLOCK_SLACK = timedelta(minutes=5)
 
 
 def make_plan(
@@ -188,7 +187,7 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
         raise PlanError(f"snapshot {snapshot_id} lacks the id of its Kafka cluster: it cannot be planned from")
     if not (manifest.sees_all_topics or policy.allow_hidden_topics):
         raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
-    if manifest.observed_at > now + _CLOCK_SLACK:
+    if manifest.observed_at > now + CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
     # The age counts from when the first part of the snapshot was read.
     expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)

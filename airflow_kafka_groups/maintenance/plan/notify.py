@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from html import escape
 from typing import Any
 
 from airflow_kafka_groups.contracts.group_types import GroupType
-from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
@@ -23,8 +23,6 @@ from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
 MESSAGE_GROUPS = 100
 """The most groups that a message names; the others are counted, and are in the report."""
-
-_CLOCK_SLACK = timedelta(minutes=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +120,7 @@ def notify_owners(
     """
     book = NoticeBook(layout.base, plan.kafka_cluster_id)
     before = book.read()
-    earlier = book.written_by(plan.plan_id, plan.created_at - _CLOCK_SLACK)
+    earlier = book.written_by(plan.plan_id, plan.created_at - CLOCK_SLACK)
     at = max(now(), plan.created_at)
     marks_none = bool(earlier) or now() > plan.expires_at
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))

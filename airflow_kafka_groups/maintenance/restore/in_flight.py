@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.journal.files import Chain, Entry, ended_path, read_entry, run_folder
@@ -25,7 +26,6 @@ log = logging.getLogger(__name__)
 
 LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
 """After that, a request that was about to leave has left and was given up: its process died, or its answer is lost."""
-_CLOCK_SLACK = timedelta(minutes=5)
 _POLL_SECONDS = 0.5
 
 
@@ -62,7 +62,7 @@ def _about_to_be_deleted(
     layout: Layout, kafka_cluster_id: str | None, wanted: frozenset[str], now: datetime
 ) -> set[str]:
     journal = Journal(layout.base, kafka_cluster_id)
-    since = now - timedelta(seconds=LONGEST_SECONDS) - _CLOCK_SLACK
+    since = now - timedelta(seconds=LONGEST_SECONDS) - CLOCK_SLACK
     found: set[str] = set()
     for number, begun in journal.begun_since(now).items():
         if read_entry(ended_path(journal.folder, number)) is None:

@@ -12,11 +12,11 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
-from airflow_kafka_groups.contracts.ids import new_id, time_prefix
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
@@ -36,7 +36,6 @@ from airflow_kafka_groups.models import BrokerId, GroupDescription, OffsetSpec, 
 
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
-_CLOCK_SLACK = timedelta(minutes=5)
 
 
 async def take_snapshot(
@@ -146,7 +145,7 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
     deletion would seem to be long ago.
     """
     ids = snapshot_ids(layout)
-    if ids and ids[-1] > f"{time_prefix(now + _CLOCK_SLACK)}~":
+    if ids and ids[-1] > f"{time_prefix(now + CLOCK_SLACK)}~":
         raise SnapshotError(
             f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
             f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"

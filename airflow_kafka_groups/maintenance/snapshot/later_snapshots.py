@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
-from airflow_kafka_groups.contracts.ids import time_of, time_prefix
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
@@ -19,8 +19,6 @@ from airflow_kafka_groups.maintenance.storage import Layout
 _BEFORE = 10
 _LONGEST = timedelta(hours=6)
 """How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
-_CLOCK_SLACK = timedelta(minutes=5)
-"""By how much the clocks of two workers may differ: a snapshot is taken by one that is as much behind the newest."""
 
 
 def later_snapshots(
@@ -54,7 +52,7 @@ def later_snapshots(
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:
             continue
-        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at - _CLOCK_SLACK:
+        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at - CLOCK_SLACK:
             reader = SnapshotReader(layout, id_)
             if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader

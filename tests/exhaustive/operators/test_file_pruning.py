@@ -363,6 +363,18 @@ def test_a_clock_that_is_far_ahead_makes_nothing_old(tmp_path: Path, ahead: int)
         assert part in str(caught.value)
 
 
+def test_a_file_that_another_clock_dated_ahead_does_not_prove_this_one_right(tmp_path: Path) -> None:
+    layout = Layout(tmp_path, scene.CLUSTER)
+    (layout.root / "listings").mkdir(parents=True)
+    for id_ in written_days_ago(500, 400, 300, -4000):
+        (layout.root / "listings" / f"{id_}.json").write_bytes(b'{"format": 1}')
+    before = files(tmp_path)
+    limits = PruningLimits(days={kind: 90 for kind in FileKind}, keep_newest=1)
+    with pytest.raises(MaintenanceError, match="nothing is removed"):
+        prune_files(layout, limits, now=datetime.now(UTC), dry_run=False)
+    assert files(tmp_path) == before
+
+
 def test_files_that_are_made_and_pruned_once_a_month_are_no_pause(tmp_path: Path) -> None:
     """Of the months with 31 days, each pruning before the month's snapshot was refused."""
     layout = Layout(tmp_path, scene.CLUSTER)
