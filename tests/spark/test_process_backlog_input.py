@@ -213,17 +213,31 @@ def test_the_name_of_a_file_format_may_have_capitals(spark: SparkSession, tmp_pa
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["backlog_slice=r-000001-2"]
 
 
-def a_slice(run_id: str, number: int) -> BacklogContext:
+def a_slice(run_id: str, number: int, attempt: int = 1) -> BacklogContext:
     return BacklogContext(
         run_id=run_id,
         group_id=f"group of {run_id}",
         kafka_cluster_id="k",
         slice=number,
         slices=3,
-        attempt=1,
+        attempt=attempt,
         ranges=(),
-        repeats=False,
+        repeats=attempt > 1,
     )
+
+
+@pytest.mark.safety
+def test_a_restart_obeys_the_output_mode_in_a_format_that_is_none_of_files(spark: SparkSession, tmp_path: Path) -> None:
+    """The first try was refused, and the second one appended to the data that this mode protects, and was committed."""
+    place, table = str(tmp_path / "out"), "org.apache.spark.sql.parquet"  # as Output sees Delta's, or JDBC's
+    spark.range(10, 12).write.parquet(place)
+    for attempt in (1, 2):
+        with pytest.raises(SPARK_ERRORS, match="already exists"):
+            Output(spark, place, table, "errorifexists").write(spark.range(3), a_slice("x", 1, attempt))
+    overwriting = Output(spark, place, table, "overwrite")
+    overwriting.write(spark.range(3), a_slice("x", 1, 2))
+    overwriting.write(spark.range(3, 5), a_slice("x", 2, 2))
+    assert sorted(row["id"] for row in spark.read.parquet(place).collect()) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.safety

@@ -47,7 +47,8 @@ class Output:
             return
         if self._format == "delta":  # a transaction that was committed before is skipped
             writer = writer.option("txnAppId", context.run_id).option("txnVersion", context.slice)
-        writer.mode("append" if context.slice > 1 or context.repeats else self._mode).save(self._path)
+        # Also if slice 1 is repeated: its first try may have been refused by this mode, before it wrote anything.
+        writer.mode("append" if context.slice > 1 else self._mode).save(self._path)
 
     def discard(self) -> None:
         """Delete the slice that was written last, because another process works on it."""
