@@ -16,7 +16,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import SETTINGS
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session import running_session, settings_of
 from airflow_kafka_groups.spark.storage import Storage
 
 Summary = dict[str, Any]
@@ -66,7 +66,7 @@ class Program:
         A session that is there before, such as a notebook's, stays, and with it its settings.
         """
         arguments = self.parse_arguments(argv)
-        found = SparkSession.getActiveSession()
+        found = running_session()
         # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the JVM.
         try:
             spark = found or SparkSession.builder.appName(self.job).config(_CALL_SITES, "false").getOrCreate()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
@@ -27,6 +28,20 @@ def jvm_of(spark: SparkSession, what: str) -> Any:
             "spark-submit, or in a classic session, without SPARK_REMOTE"
         )
     return jvm
+
+
+def running_session() -> SparkSession | None:
+    """Return the session that somebody else has started, ``None`` if there is none.
+
+    In a thread of the user's, a session is the default one, and not the active one.
+    """
+    try:
+        found = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    context = getattr(found, "_sc", None)  # a session of Spark Connect has none
+    is_stopped = context is not None and context._jsc is None
+    return None if is_stopped else found
 
 
 @contextmanager

@@ -65,16 +65,24 @@ def test_the_users_session_is_left_as_it_was_found(mine: SparkSession, kafka: st
     assert (group, description) == ("mine", "my own work")
 
 
+@pytest.mark.parametrize("where", ["in the session's thread", "in another thread"])
 def test_a_job_in_a_session_that_was_there_before_leaves_it_running(
-    mine: SparkSession, capsys: pytest.CaptureFixture[str]
+    mine: SparkSession, capsys: pytest.CaptureFixture[str], where: str
 ) -> None:
+    """In another thread, the session is not the active one: the job stopped it, and with it all other work."""
+    stopped: list[SparkSession] = []
+
     def job(spark: SparkSession, _: Any) -> dict[str, Any]:
         for name in MINE:
             spark.conf.set(name, "UTC" if name.endswith("Zone") else "1")
         return {"rows": spark.range(3).count()}
 
     nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
-    assert Program("a_job", None, nothing, nothing, job, "Nothing").main([]) == 0
+    program = Program("a_job", None, nothing, nothing, job, "Nothing")
+    with pytest.MonkeyPatch.context() as patched, ThreadPoolExecutor(1) as pool:
+        patched.setattr(SparkSession, "stop", lambda session: stopped.append(session))  # all other tests need it
+        assert (pool.submit(program.main, []).result() if "another" in where else program.main([])) == 0
+    assert not stopped
     assert json.loads(capsys.readouterr().out.splitlines()[-1]) == {"rows": 3}
     assert {name: mine.conf.get(name) for name in MINE} == MINE
     assert mine.range(2).count() == 2
