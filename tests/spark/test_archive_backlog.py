@@ -42,7 +42,7 @@ from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics, quiet
 from tests.spark.histories import seen
-from tests.spark.kafka import fill, write_properties
+from tests.spark.kafka import add, fill, write_properties
 from tests.unit.maintenance.plan.plans import group
 from tests.unit.maintenance.plan.plans import plan as deletion_plan
 
@@ -146,6 +146,29 @@ def test_offsets_without_a_record_are_counted_and_explained(kafka: str, archive:
     with pytest.raises(JobError, match="3 offsets have no record"):
         archive("--group", "ab-t", "--require-exact", "--output", str(tmp_path / "exact"))
     assert not (tmp_path / "exact.json").exists()
+
+
+@pytest.mark.safety
+def test_what_an_open_transaction_hides_is_told_and_counted(kafka: str, archive: Archive, tmp_path: Path) -> None:
+    """The archive called itself exact, and lacked what others wrote since the transaction began."""
+    fill(kafka, {("ab-h", 0): 3})
+    commit_offsets(kafka, {"ab-h": {("ab-h", 0): 1}})
+    producer = Producer(quiet(kafka, transactional_id="ab-h"))
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce("ab-h", "open", partition=0)
+    assert producer.flush(60) == 0
+    add(kafka, {("ab-h", 0): 2})
+    snapshot(kafka, tmp_path, "ab-h")
+    summary = archive("--group", "ab-h", "--output", str(tmp_path / "out"))
+    assert (summary["offsets"], summary["records"]) == (2, 2)
+    assert (summary["exact"], summary["offsets_behind_open_transaction"]) == (False, 3)
+    assert [text[:45] for text in summary["warnings"]] == ["3 unread offsets are behind the beginning of "]
+    with pytest.raises(JobError, match="3 offsets have no record"):
+        archive("--group", "ab-h", "--require-exact", "--output", str(tmp_path / "exact"))
+    whole = archive("--group", "ab-h", "--isolation-level", "read_uncommitted", "--output", str(tmp_path / "all"))
+    assert (whole["records"], whole["exact"], whole["warnings"]) == (5, True, [])
+    producer.abort_transaction(60)
 
 
 def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archive: Archive, tmp_path: Path) -> None:

@@ -46,6 +46,10 @@ from airflow_kafka_groups.spark.storage import Storage, require_shared
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
+_HIDDEN = (
+    "{} unread offsets are behind the beginning of an open transaction and are not archived. Archive again when it has "
+    "ended, or with --isolation-level read_uncommitted"
+)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -100,7 +104,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
-        backlogs = _plan(admin, arguments, groups)
+        backlogs, hidden = _plan(admin, arguments, groups)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
@@ -108,6 +112,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         write_archive(of_groups(records, backlogs), output, arguments.format)
         counts = check_archive(spark, output, arguments.format, backlogs, compacted)
         _check_nothing_expired(admin, ranges)
+    if hidden:
+        warnings += logged([_HIDDEN.format(hidden)])
     summary = {
         "job": JOB,
         "format": FORMAT,
@@ -118,6 +124,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "groups": len(groups),
         "isolation_level": arguments.isolation_level,
         **counts,
+        "exact": counts["exact"] and not hidden,
+        "offsets_behind_open_transaction": hidden,
         "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
         "decided": sorted({what for backlog in backlogs.values() for what in backlog.decided}),
         "output": output,
@@ -128,8 +136,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     if arguments.require_exact and not summary["exact"]:
         raise JobError(
-            f"{summary['offsets_without_record']} offsets have no record (compaction, or transactions), and exact "
-            f"counts are required. The archive in {output} has no summary, and so does not count"
+            f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions), and "
+            f"exact counts are required. The archive in {output} has no summary, and so does not count"
         )
     if table:
         written = read_whole(spark, ARCHIVE_SCHEMA, arguments.format).load(output)
@@ -145,8 +153,8 @@ def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
 
 def _plan(
     admin: KafkaAdmin, arguments: argparse.Namespace, groups: Mapping[str, Mapping[Partition, Commit]]
-) -> dict[str, Backlog]:
-    """Return what to read for each group: from its commit to the current end."""
+) -> tuple[dict[str, Backlog], int]:
+    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
     existing = admin.partitions(sorted({where.topic for where in known}))
@@ -155,7 +163,7 @@ def _plan(
     until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
         until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
-    return {
+    backlogs = {
         group_id: plan_backlog(
             commits,
             {where: logs[where] for where in commits if where in logs},
@@ -165,6 +173,7 @@ def _plan(
         )
         for group_id, commits in groups.items()
     }
+    return backlogs, sum(logs[where].end - end for each in backlogs.values() for where, end in each.ends.items())
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
