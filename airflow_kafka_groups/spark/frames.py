@@ -26,7 +26,8 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
 
 def read_whole(spark: SparkSession, schema: StructType, file_format: str) -> DataFrameReader:
     """Return a reader of files of any format, which fails if one cannot be read."""
-    return spark.read.format(file_format).options(**_WHOLE).schema(schema)
+    reader = spark.read.format(file_format).options(**_WHOLE)
+    return reader if file_format.lower() == "delta" else reader.schema(schema)  # Delta's tables accept no schema
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:

@@ -12,7 +12,12 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, write_archive
+from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.spark.frames import read_whole
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
+from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
+from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 
@@ -53,6 +58,8 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
         archives = CatalogueTable(spark, f"{database}.archives", ARCHIVE_SCHEMA, ("cluster", "archive_id"))
         archives.replace("c", spark.createDataFrame([record], ARCHIVE_SCHEMA), {"p": 1})
     found: dict[str, Any] = {}
+    if settings.get("spark.sql.sources.default") == "delta":
+        found["archive"] = archived_to_delta(spark, f"{base}/archive")
     for table, by in BY.items():
         counts = {row[by]: row["count"] for row in spark.table(f"{database}.{table}").groupBy(by).count().collect()}
         described = spark.sql(f"DESCRIBE TABLE EXTENDED {database}.{table}").collect()
@@ -64,6 +71,16 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     ]
     spark.stop()
     print(json.dumps(found))
+
+
+def archived_to_delta(spark: SparkSession, output: str) -> int:
+    """Archive a record to a Delta table, read it back, and return what a table of archives gets of it."""
+    wanted = {"g": Backlog(ranges=(Range(Partition("t", 0), 7, 8),), ends={})}
+    record = (b"k", b"v", "t", 0, 7, NOW, 0, [("h", b"1")])
+    write_archive(of_groups(spark.createDataFrame([record], RECORD_SCHEMA), wanted), output, "delta")
+    records: int = check_archive(spark, output, "delta", wanted, ())["records"]
+    assert read_whole(spark, ARCHIVE_SCHEMA, "delta").load(output).select(*ARCHIVE_SCHEMA.names).count() == records
+    return records
 
 
 if __name__ == "__main__":

@@ -58,6 +58,7 @@ def test_each_output_is_a_table_of_the_lake_once(
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
+    assert found.pop("archive", 1) == 1
     assert found.pop("headers") == [["h", "1"], ["h", None]]
     assert {table: each["format"] for table, each in found.items()} == dict.fromkeys(found, name)
     newest = {snapshot_id(2): 2}
