@@ -79,7 +79,7 @@ class _Exchanges(Generic[K, V]):
         self._cluster = cluster
         self._clock = asyncio.get_running_loop().time
         self._sent: dict[RequestSpec[K], SentRequests] = {}
-        self._opening: set[asyncio.Task[None]] = set()
+        self._opening: dict[RequestSpec[K], asyncio.Task[None]] = {}
         self._something_came = asyncio.Event()
         self._bug: BaseException | None = None
 
@@ -89,9 +89,8 @@ class _Exchanges(Generic[K, V]):
         if connection is not None:
             self._send(spec, connection)
             return
-        task = asyncio.create_task(self._open_and_send(spec))
-        self._opening.add(task)
-        task.add_done_callback(self._opening.discard)
+        task = self._opening[spec] = asyncio.create_task(self._open_and_send(spec))
+        task.add_done_callback(lambda _: self._opening.pop(spec, None))
 
     async def wait(self, seconds: float) -> None:
         """Wait until something came, or until the time is over.
@@ -115,9 +114,10 @@ class _Exchanges(Generic[K, V]):
         """End what is still under way."""
         for sent in self._sent.values():
             sent.cancel()
-        for task in self._opening:
+        opening = list(self._opening.values())
+        for task in opening:
             task.cancel()
-        await asyncio.gather(*self._opening, return_exceptions=True)
+        await asyncio.gather(*opening, return_exceptions=True)
 
     async def _open_and_send(self, spec: RequestSpec[K]) -> None:
         try:
@@ -154,9 +154,16 @@ class _Exchanges(Generic[K, V]):
         return self._clock() >= self._driver.deadline or (send_by < math.inf and clock.now() >= send_by)
 
     def take_early(self) -> None:
-        """Hand over the answers of series of which others are still to come, as the call ends now."""
+        """Hand over the answers of series of which others are still to come, as the call ends now.
+
+        A change that still waits for its connection has not happened: its outcome is known.
+        """
         for sent in list(self._sent.values()):
             sent.flush()
+        for spec, task in list(self._opening.items()):
+            if not spec.handler.resend_after_loss and task.cancel():
+                where = f"{spec.handler.api} to broker {spec.scope.broker_id}"
+                self._fail(spec, NotSentError(f"{where} could not leave in the time it had: no connection"), sent=False)
 
     def _receive(
         self,
