@@ -6,6 +6,9 @@ fails, it fails for all of them, and the next caller tries again.
 A broker works on one request of a connection at a time. Where each request makes it wait, callers number further
 connections. These are opened after the broker's own one, so that a refused login is tried once, and are an extra: while
 one cannot be opened, the broker's own one is used in its place.
+
+A client stays with the cluster that answered first. An advertised address may lead to another one, or be given to it
+while a job runs, and its groups have the same names; so a broker says which cluster it is of before it is asked.
 """
 
 from __future__ import annotations
@@ -16,12 +19,14 @@ import logging
 import random
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from functools import partial
 from types import TracebackType
 
 from airflow_kafka_groups.cluster.bootstrap import Bootstrap
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
@@ -68,6 +73,7 @@ class ClusterClient:
             timeout=config.connect_timeout,
         )
         self._connections: dict[_Slot, BrokerConnection] = {}
+        self._described_by: BrokerConnection | None = None
         self._advertised: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
         self._opening: dict[_Slot, asyncio.Task[BrokerConnection]] = {}
@@ -151,7 +157,8 @@ class ClusterClient:
                 if times[here] > 1 or slot in self._connections or slot in self._opening:
                     continue
                 if (opening := bootstrap.take(here)) is not None:
-                    self._share(slot, opening)
+                    described = opening.done() and opening.result() is self._described_by
+                    self._share(slot, opening if described else asyncio.create_task(self._of_this_cluster(opening)))
             return metadata
         finally:
             await bootstrap.aclose()
@@ -162,9 +169,24 @@ class ClusterClient:
         answer = await connection.send(METADATA, version, request, self.config.request_timeout)
         if not answer.brokers:
             raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
-        self.metadata = ClusterMetadata.from_answer(answer)
+        self.metadata.require_same_cluster(answer.cluster_id)
+        self.metadata, self._described_by = ClusterMetadata.from_answer(answer), connection
         self._fresh_at = time.monotonic()
         return self.metadata
+
+    async def _of_this_cluster(self, opening: Awaitable[BrokerConnection]) -> BrokerConnection:
+        """Return a connection when it is open and its broker has said that it is of this cluster; close it if not."""
+        connection = await opening
+        if known_id(self.metadata.cluster_id) is not None:
+            try:
+                version = connection.versions.choose(METADATA)
+                request = metadata_api.build([], version)
+                answer = await connection.send(METADATA, version, request, self.config.connect_timeout)
+                self.metadata.require_same_cluster(answer.cluster_id)
+            except BaseException:
+                await connection.aclose()
+                raise
+        return connection
 
     def learn(self, broker: Broker) -> None:
         """Remember the address of a broker from a coordinator lookup; it is used where metadata has none."""
@@ -259,7 +281,8 @@ class ClusterClient:
             await old.drain()  # its login expires: what is under way is answered before
             del self._connections[slot]
             await old.aclose()
-        return await self._connect(broker.host, broker.port)
+        opening = self._connect(broker.host, broker.port)
+        return await opening if number else await self._of_this_cluster(opening)
 
     async def _address_of(self, broker_id: BrokerId) -> Broker:
         """Return the address of a broker from metadata: proxies rewrite it there, but not always in FindCoordinator.

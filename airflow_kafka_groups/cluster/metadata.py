@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, OffsetsTopic
+from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.models import Broker, BrokerId, TopicPartition
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 
@@ -31,6 +33,16 @@ class ClusterMetadata:
             {broker.broker_id: broker for broker in answer.brokers},
             OffsetsTopic(leaders) if count else None,
         )
+
+    def require_same_cluster(self, cluster_id: str | None) -> None:
+        """Raise ``ConnectionFailedError`` for an answer of another cluster, as far as both ids are known."""
+        here, there = known_id(self.cluster_id), known_id(cluster_id)
+        if here is not None and there is not None and here != there:
+            raise ConnectionFailedError(
+                "cluster",
+                f"an address of cluster {here} leads to cluster {there} now: nothing is asked there. Check the "
+                "bootstrap servers, the brokers' advertised listeners and the DNS; then run it again",
+            )
 
     def leaderless_partitions(self) -> list[TopicPartition]:
         """Return the partitions of ``__consumer_offsets`` without a live leader: no broker lists their groups.

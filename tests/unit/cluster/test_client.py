@@ -196,11 +196,14 @@ async def test_a_broker_that_is_gone_is_passed_over_where_any_will_do(monkeypatc
 
 async def test_metadata_that_came_just_now_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     async with FakeCluster(dict.fromkeys(BROKERS, MODERN)) as fake, client(fake) as cluster:
+        for broker_id in BROKERS:
+            await cluster.connection(broker_id)  # each broker says which cluster it is of
+        before = len(fake.requests(METADATA))
         assert await cluster.fresh_metadata() is cluster.metadata
-        assert len(fake.requests(METADATA)) == 1
+        assert len(fake.requests(METADATA)) == before
         monkeypatch.setattr(cluster, "_fresh_at", time.monotonic() - 1)
         await cluster.fresh_metadata()
-        assert len(fake.requests(METADATA)) == 2
+        assert len(fake.requests(METADATA)) == before + 1
 
 
 async def test_further_connections_are_opened_when_they_are_needed_and_closed_with_the_client() -> None:
@@ -331,3 +334,33 @@ async def test_metadata_is_asked_of_a_broker_that_is_connected_to_while_others_a
             for _ in range(3):
                 await cluster.refresh()
     assert down == []
+
+
+async def test_a_broker_s_address_that_leads_to_another_cluster_is_not_asked() -> None:
+    groups = {f"group-{number}" for number in range(20)}
+    async with (
+        FakeCluster({1: MODERN, 2: MODERN}, groups=set(groups)) as fake,
+        FakeCluster({1: MODERN, 2: MODERN}, groups=set(groups), cluster_id="other") as other,
+    ):
+        fake.control(METADATA, lambda _, version, __: fake.metadata(version, ports={**fake._ports, 2: other._ports[2]}))
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": f"127.0.0.1:{fake._ports[1]}"}, api_timeout=2.0)
+        async with AdminClient(config) as admin:
+            listed = await admin.list_groups()
+            assert "cluster fake leads to cluster other" in str(listed.errors[2])
+            assert set(listed) == {group for group in groups if fake.coordinator(group) == 1}
+            deleted = await admin.delete_consumer_groups(sorted(groups))
+        assert set(deleted.failed) == groups, "it is not known what types the groups of broker 2 have"
+        assert {sent.api for sent in other.sent} == {"ApiVersions", "Metadata"}
+        assert other.groups == groups
+
+
+async def test_a_client_whose_addresses_are_another_cluster_s_by_now_stays_with_its_own() -> None:
+    async with FakeCluster({1: MODERN, 2: MODERN}) as fake, client(fake) as cluster:
+        for broker_id in (1, 2):
+            await (await cluster.connection(broker_id)).aclose()
+        fake.cluster_id = "other"
+        with pytest.raises(NoBrokerAvailableError, match="cluster fake leads to cluster other now"):
+            await cluster.refresh()
+        with pytest.raises(ConnectionFailedError, match="cluster fake leads to cluster other now"):
+            await cluster.connection(1)
+        assert cluster.metadata.cluster_id == "fake"

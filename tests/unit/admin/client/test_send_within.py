@@ -106,8 +106,8 @@ async def test_a_process_that_is_stopped_while_it_connects_sends_nothing_after_t
     async with FakeCluster(groups={"g"}) as fake:
         config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=0.5)
         async with AdminClient(config, connect) as admin:
-            for connection in admin._calls.cluster._connections.values():
-                await connection.aclose()
+            for broker_id in (1, 2):
+                await (await admin._calls.cluster.connection(broker_id)).aclose()
             stopped[0] = True
             results = await admin.alter_consumer_group_offsets({"g": {TopicPartition("t", 0): OffsetAndMetadata(7)}})
             await asyncio.sleep(0.1)
