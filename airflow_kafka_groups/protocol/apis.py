@@ -52,3 +52,6 @@ OFFSET_DELETE = Api(47, "OffsetDelete", 0, 0, None)
 CONSUMER_GROUP_DESCRIBE = Api(69, "ConsumerGroupDescribe", 0, 1, 0)
 SHARE_GROUP_DESCRIBE = Api(77, "ShareGroupDescribe", 1, 1, 0)
 STREAMS_GROUP_DESCRIBE = Api(89, "StreamsGroupDescribe", 0, 0, 0)
+
+CHANGES = frozenset({OFFSET_COMMIT, DELETE_GROUPS, OFFSET_DELETE})
+"""Those by which this package changes groups that it is no member of."""

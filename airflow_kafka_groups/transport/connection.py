@@ -30,7 +30,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import Api
+from airflow_kafka_groups.protocol.apis import CHANGES, Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, header_around
 from airflow_kafka_groups.protocol.responses import decode_response
 from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
@@ -116,9 +116,9 @@ class PipelinedConnection:
     ) -> _Answers:
         """Send requests, and call ``on_answers`` with what comes of them (see ``BrokerConnection``)."""
         answers = _Answers(api, version, on_answers, partial(self._failure, api, timeout))
-        first = self._next_id
+        first, frames = self._next_id, self._encode(api, version, requests)
         try:
-            answers.exchange = self._pipeline.submit(first, self._encode(api, version, requests), timeout, answers)
+            answers.exchange = self._pipeline.submit(first, frames, timeout, answers, changes=api in CHANGES)
         except OSError as error:
             raise self._failure(api, timeout, error) from error
         self._next_id = (first + len(requests)) & LARGEST_ID

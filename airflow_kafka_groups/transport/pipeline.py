@@ -3,6 +3,10 @@
 Brokers that take one group a request get thousands of small ones, so that a request has to be cheap. What is sent in
 one turn of the event loop is one write, a chunk that arrives is cut into frames without a task or a stream, and one
 timer serves all the deadlines.
+
+A proxy may acknowledge what it gets long after it has lost the broker. So a connection that sends nothing from a
+request until its deadline is closed, and the next request opens another. Not while a change is under way: the broker
+may still work on it, and what follows it must not overtake it.
 """
 
 from __future__ import annotations
@@ -40,15 +44,20 @@ class Exchange:
 
     :param next_id: the correlation id of the next response. The others have those that follow.
     :param missing: how many responses have not come.
+    :param changes: whether they change something.
     """
 
-    __slots__ = ("deadline", "missing", "next_id", "receiver")
+    __slots__ = ("changes", "deadline", "missing", "next_id", "receiver", "sent_at")
 
-    def __init__(self, next_id: int, missing: int, receiver: Receiver, deadline: float) -> None:
+    def __init__(
+        self, next_id: int, missing: int, receiver: Receiver, sent_at: float, deadline: float, changes: bool
+    ) -> None:
         self.next_id = next_id
         self.missing = missing
         self.receiver: Receiver | None = receiver
+        self.sent_at = sent_at
         self.deadline = deadline
+        self.changes = changes
 
     def cancel(self) -> None:
         """Stop waiting for the responses: they are passed over when they come."""
@@ -77,6 +86,7 @@ class Pipeline(asyncio.Protocol):
         self._received = bytearray()
         self._missing = _SIZE
         self._timer: asyncio.TimerHandle | None = None
+        self._heard_at = self._loop.time()
         self._closed = self._loop.create_future()
         self._transport.set_protocol(self)
 
@@ -85,8 +95,12 @@ class Pipeline(asyncio.Protocol):
         """Whether a request may still be sent."""
         return not self._transport.is_closing()
 
-    def submit(self, first_id: int, requests: Sequence[bytes], timeout: float, receiver: Receiver) -> Exchange:
+    def submit(
+        self, first_id: int, requests: Sequence[bytes], timeout: float, receiver: Receiver, *, changes: bool = False
+    ) -> Exchange:
         """Send requests; in later turns, ``receiver`` gets each response, and then the end.
+
+        :param changes: whether they change something. Default false.
 
         An error is ``ConnectionError`` when the connection breaks, ``TimeoutError`` after ``timeout`` seconds, and
         ``RemoteProtocolError`` for a response that is not the next one. Raises ``ConnectionError`` when the connection
@@ -98,8 +112,9 @@ class Pipeline(asyncio.Protocol):
             self._loop.call_soon(self._write)
         for request in requests:
             self._unwritten += (len(request).to_bytes(_SIZE, "big"), request)
-        deadline = self._loop.time() + timeout
-        exchange = Exchange(first_id, len(requests), receiver, deadline)
+        now = self._loop.time()
+        deadline = now + timeout
+        exchange = Exchange(first_id, len(requests), receiver, now, deadline, changes)
         self._in_flight.append(exchange)
         if self._timer is None or deadline < self._timer.when():
             self._watch(deadline)
@@ -124,6 +139,7 @@ class Pipeline(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Cut what arrived into frames."""
+        self._heard_at = self._loop.time()
         if self._received:
             self._received += data
             if len(self._received) < self._missing:
@@ -196,13 +212,17 @@ class Pipeline(asyncio.Protocol):
     def _expire(self) -> None:
         self._timer = None
         now = self._loop.time()
-        left = []
+        left: list[float] = []
+        is_dead = False
         for exchange in list(self._in_flight):
             if exchange.receiver is None:
                 continue
             if exchange.deadline <= now:
                 exchange.end([TimeoutError()] * exchange.missing)
+                is_dead = is_dead or (not left and self._heard_at <= exchange.sent_at)
             else:
                 left.append(exchange.deadline)
-        if left:
+        if is_dead and not any([exchange.changes for exchange in self._in_flight]):
+            self._transport.abort()
+        elif left:
             self._watch(min(left))

@@ -90,6 +90,8 @@ class FakeCluster:
         self.moved: dict[str, int] = {}
         self.leaders: dict[int, int] = {}
         self.open_connections = 0
+        self._silent: set[asyncio.StreamWriter] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
         self._controls: dict[str, Control] = {}
         self._servers: dict[int, asyncio.Server] = {}
         self._ports: dict[int, int] = {}
@@ -116,6 +118,10 @@ class FakeCluster:
     def control(self, api: Api, answer: Control) -> None:
         """Let ``answer`` decide about each request of an API from now on."""
         self._controls[api.name] = answer
+
+    def silence(self) -> None:
+        """Answer nothing more over the connections that are open, as a proxy that has lost the other side."""
+        self._silent |= self._writers
 
     def requests(self, api: Api) -> list[Sent]:
         """Return the requests of one API, in the order in which they came."""
@@ -150,6 +156,7 @@ class FakeCluster:
             assert task is not None
             self._handlers.add(task)
             self.open_connections += 1
+            self._writers.add(writer)
             try:
                 while True:
                     size = int.from_bytes(await reader.readexactly(4), "big")
@@ -158,6 +165,7 @@ class FakeCluster:
                 return
             finally:
                 self.open_connections -= 1
+                self._writers.discard(writer)
                 self._handlers.discard(task)
                 with contextlib.suppress(ConnectionError):
                     writer.close()
@@ -165,6 +173,8 @@ class FakeCluster:
         return serve
 
     async def _answer(self, broker_id: int, frame: bytes, writer: asyncio.StreamWriter) -> None:
+        if writer in self._silent:
+            return
         api = _BY_KEY[int.from_bytes(frame[0:2], "big")]
         version = int.from_bytes(frame[2:4], "big")
         schema = load_request_schema(api.key, version)

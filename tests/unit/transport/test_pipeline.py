@@ -266,3 +266,31 @@ async def test_responses_that_nobody_waits_for_are_passed_over(end: str) -> None
     errors = None if came.errors is None else [type(error) for error in came.errors]
     assert errors == (None if end == "cancelled" else [TimeoutError] * 2)
     await pipeline.aclose()
+
+
+@pytest.mark.parametrize(
+    ("before", "heard", "stays"),
+    [
+        ("nothing", False, False),
+        ("nothing", True, True),
+        ("a read with more time", False, True),
+        ("a change that was given up", False, True),
+    ],
+)
+async def test_a_connection_that_sent_nothing_until_a_deadline_is_closed(before: str, heard: bool, stays: bool) -> None:
+    transport, number = Transport(), 0
+    pipeline = pipeline_on(transport)
+    if before == "a read with more time":
+        number, other = 1, ask(pipeline, 0)
+        other.add_done_callback(lambda done: done.exception())
+    elif before == "a change that was given up":
+        number = 1
+        pipeline.submit(0, [b"change"], 60, Frames(), changes=True).cancel()
+    asked = ask(pipeline, number, 0.02)
+    if heard:
+        await asyncio.sleep(0.005)
+        transport.protocol.data_received(b"\x00")  # the beginning of a large answer
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(asked, 5)
+    assert pipeline.open is stays
+    await pipeline.aclose()

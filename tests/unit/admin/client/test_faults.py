@@ -167,3 +167,13 @@ class TestMoving:
         assert list(listing.errors) == [2]
         with pytest.raises(IncompleteListingError, match="broker 2"):
             listing.require_complete()
+
+
+async def test_a_connection_that_answers_nothing_any_more_is_replaced() -> None:
+    """A proxy, or a pod beside the broker, acknowledges what it gets and has lost the other side: no error comes."""
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake, request_timeout=0.3, api_timeout=3.0) as admin:
+        assert not (await admin.list_consumer_group_offsets(GROUPS)).failed
+        fake.silence()
+        assert not (await admin.list_consumer_group_offsets(GROUPS)).failed
+        fake.silence()
+        assert (await admin.list_groups()).complete
