@@ -246,11 +246,13 @@ class RunJournal:
         self._intents |= dict.fromkeys(groups, when)
 
     def overtaken(self) -> bool:
-        """Return whether another run that may delete has begun since this one.
+        """Return whether another run that may delete has begun since; to be asked between an intent and its request.
 
-        To be asked between an intent and its request: of two runs at once, either the later one finds the intent, or
-        this one finds the later one. Raises ``StorageError`` or ``JournalError``: then nothing may be sent.
+        Of two runs at once, either the later one finds the intent, or this one finds the later one. Raises
+        ``StorageError`` or ``JournalError``, also where the storage was unmounted since: then nothing may be sent.
         """
+        if (own := read_begun(self._folder, self.number)) is None or own.sha256 != self._begun.sha256:
+            raise JournalError(f"{self.path} is not what this run began with: check that the storage is mounted")
         while (later := read_begun(self._folder, self._seen + 1)) is not None:
             if later.data.get("dry_run") is not True:
                 return True

@@ -74,6 +74,35 @@ async def test_a_run_that_is_overtaken_by_another_deletes_no_more(
     assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a", "b"}
 
 
+@pytest.mark.parametrize("named", [True, False])
+async def test_a_run_whose_storage_is_another_one_by_now_deletes_no_more(
+    named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mount is gone, and its place is an empty folder: what is written there is on nobody's record."""
+    admin = cluster("a", "b", "c")
+    layout = layout_in(tmp_path / "mount")
+    delete = admin.delete_consumer_groups
+
+    async def unmounted(group_ids: Any, **how: Any) -> Any:
+        deleted = await delete(group_ids, **how)
+        if not (tmp_path / "elsewhere").exists():
+            (tmp_path / "mount").rename(tmp_path / "elsewhere")
+            (tmp_path / "mount").mkdir()
+        return deleted
+
+    if named:
+        monkeypatch.setattr(admin, "delete_consumer_groups", unmounted)
+        report = (await delete_names(admin, layout, ["a", "b", "c"], chunk_size=1, observe_seconds=0.01)).report
+    else:
+        plan, _ = await backed_up(admin, layout)
+        monkeypatch.setattr(admin, "delete_consumer_groups", unmounted)
+        report = (await delete_plan(admin, layout, plan, chunk_size=1)).report
+    assert len(admin.deleted) == 1
+    on_record = read_history(layout_in(tmp_path / "elsewhere"), CLUSTER_ID).deletions()
+    assert set(on_record) == set(admin.deleted)
+    assert report.warnings
+
+
 class FakeView(FakeAdmin):
     """Another client of the same cluster."""
 
