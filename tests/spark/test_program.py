@@ -15,7 +15,7 @@ import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark import application
+from airflow_kafka_groups.spark import application, program
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.program import Program, folder_path
 
@@ -28,7 +28,7 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     def no_java(_: Any) -> SparkSession:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(program, "running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", no_java)
     nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
     assert Program("a_job", None, nothing, nothing, lambda *_: {}, "Nothing").main([]) == 1
