@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.restore import in_flight
 from airflow_kafka_groups.models import TopicPartition
 from tests.dags.airflow_env import ROOT
 from tests.fakes.admin import FakeAdmin
@@ -88,6 +89,7 @@ def test_what_was_interrupted_is_undone_and_told(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(admin, "delete_consumer_groups", killed)
+    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", 0.2)  # what is on its way is waited for
     with pytest.raises(KeyboardInterrupt):
         scene.apply(tmp_path, backed_up)
     for group_id in ("a", "b"):
