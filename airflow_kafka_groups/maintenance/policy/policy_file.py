@@ -97,6 +97,8 @@ def load_policy(path: StoragePath) -> PolicyFile:
         _strings(value.get("holidays", ())),
     )
     limits = _limits(problems, value.get("limits", {}))
+    if limits.get("max_plan_age_seconds") == 0:
+        problems.add(("limits", "max_plan_age"), "is 0: no plan could be applied. Write a time above 0, such as 12h")
     problems.raise_if_any()
     warnings = lint(rules, owners, problems, protected)
     run_tests(value.get("tests", ()), rules, owners, problems)

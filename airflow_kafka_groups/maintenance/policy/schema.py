@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -19,11 +20,25 @@ def policy_schema() -> dict[str, Any]:
     return schema
 
 
+@cache
+def _validator() -> Any:
+    """Return the validator. To JSON, ``2.0`` is an integer, and ``.nan`` a number that exceeds no limit."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    def is_integer(_: Any, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    def is_number(checker: Any, value: object) -> bool:
+        return is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": is_integer, "number": is_number})
+    return extend(Draft202012Validator, type_checker=types)
+
+
 def check_schema(problems: Problems) -> None:
     """Add what the schema forbids. Each description in the schema is the remedy."""
-    from jsonschema import Draft202012Validator
-
-    for error in Draft202012Validator(policy_schema()).iter_errors(problems.document.value):
+    for error in _validator()(policy_schema()).iter_errors(problems.document.value):
         path: Path = tuple(error.absolute_path)
         if error.instance is None and not path:
             problems.add(path, "is empty: begin with 'version: 1', and 'rules:' with at least one rule")

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from airflow_kafka_groups.contracts.durations import PATTERN, parse_duration
+from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.maintenance.policy.families import TailShape
 from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
 from airflow_kafka_groups.maintenance.policy.retention import against_retention
@@ -96,3 +97,34 @@ def test_the_example_of_the_documentation_is_a_policy(tmp_path: Path) -> None:
 
 def test_the_schema_is_json_for_editors() -> None:
     assert json.loads(json.dumps(SCHEMA)) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("setting", "remedy"),
+    [
+        ("observations: 2.0", "rules[0].observations (got 2.0) must be as follows: how many snapshots"),
+        ("max_groups: 10.0", "rules[0].max_groups (got 10.0) must be as follows: the most groups"),
+        ("max_share: .nan", "rules[0].max_share (got nan) must be as follows: a share of all groups"),
+        ("max_growth_per_day: .inf", "rules[0].max_growth_per_day (got inf) must be as follows: how many new groups"),
+    ],
+)
+def test_a_number_of_another_kind_is_named_with_its_line(tmp_path: Path, setting: str, remedy: str) -> None:
+    with pytest.raises(PolicyError, match=re.escape(f"policy.yaml, line 3: {remedy}")):
+        policy_of(tmp_path, f"version: 1\nrules:\n  - {{name: a, action: delete, {setting}}}\n")
+
+
+@pytest.mark.parametrize(
+    ("limit", "remedy"),
+    [
+        ("max_groups: 100.0", "limits.max_groups (got 100.0) must be as follows: the most groups of a plan"),
+        ("max_share: .nan", "limits.max_share (got nan) must be as follows: a share of all groups"),
+        ("refuse_share: .nan", "limits.refuse_share (got nan) must be as follows: a share of all groups"),
+        ("max_plan_age: 0d", "limits.max_plan_age is 0: no plan could be applied. Write a time above 0"),
+    ],
+)
+def test_a_limit_that_no_plan_could_have_is_found_when_the_file_is_checked(
+    tmp_path: Path, limit: str, remedy: str
+) -> None:
+    """And not by the plan, after snapshot and job, without the file and the line; nor is a NaN no limit at all."""
+    with pytest.raises(PolicyError, match=re.escape(f"policy.yaml, line 2: {remedy}")):
+        policy_of(tmp_path, f"version: 1\nlimits: {{{limit}}}\nrules:\n  - {{name: a, action: delete}}\n")
