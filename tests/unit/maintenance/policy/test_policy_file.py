@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from pathlib import Path
 from textwrap import dedent
 
@@ -208,3 +209,38 @@ def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
     matcher = RuleMatcher(policy.rules)
     by = {id_: matcher.rule_for(facts_of(id_, policy.owners)).rule.name for id_ in (*kept, *not_kept)}
     assert by == {**dict.fromkeys(kept, "keep_file"), **dict.fromkeys(not_kept, "a")}
+
+
+LISTS = (
+    "flink-*, pay-*",
+    "flink-*,pay-*",
+    "['flink-*', 'pay-*']",
+    '["flink-*"]',
+    "re:flink-.*, re:pay-.*",
+    "flink-*\npay-*",
+)
+
+
+@pytest.mark.parametrize("text", LISTS)
+@pytest.mark.parametrize(
+    ("before", "where"),
+    [
+        ("protect: {}", "line 2: protect"),
+        ("owners: {{pay: {{groups: {}}}}}", "line 2: owners.pay.groups"),
+        ("rules: [{{name: a, action: delete, match: {{except: {}}}}}]", "line 2: rules[0].match.except"),
+    ],
+)
+def test_a_list_in_one_string_is_no_pattern_that_keeps_nothing(
+    before: str, where: str, text: str, tmp_path: Path
+) -> None:
+    rules = "" if "rules" in before else "rules: [{name: a, action: delete}]\n"
+    with pytest.raises(PolicyError) as refused:
+        policy_of(tmp_path, f"version: 1\n{before.format(json.dumps(text))}\n{rules}")
+    assert f"{where} (got {text!r}) must be as follows: a string, or a list of strings" in str(refused.value)
+
+
+def test_a_pattern_with_a_comma_stands_in_a_list_or_is_a_regular_expression(tmp_path: Path) -> None:
+    rules = "rules: [{name: a, action: delete, match: {groups: 're:a{1,3}', except: '[ab]-[0-9]'}}]"
+    policy = policy_of(tmp_path, f"version: 1\nprotect: ['a, b']\n{rules}\n")
+    assert policy.protected == ("a, b",)
+    assert policy.rules[0].match.groups == ("re:a{1,3}",)
