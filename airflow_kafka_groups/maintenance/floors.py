@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, ALWAYS, ApprovalTerms
+from airflow_kafka_groups.maintenance.plan.caps import share_of
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.rules import Rule
@@ -174,7 +175,7 @@ class SiteFloors:
 
     def require_share(self, groups: int, of: int, *, dry_run: bool) -> None:
         """Raise ``PlanError`` where the named groups are a larger share of all groups than the site allows."""
-        if not dry_run and self.max_share is not None and groups > self.max_share * of:
+        if not dry_run and self.max_share is not None and groups > share_of(of, self.max_share):
             raise PlanError(
                 f"{groups} of {of} groups are named, and the site's max_share is {self.max_share:g}: delete by a plan"
             )

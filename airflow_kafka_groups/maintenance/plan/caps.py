@@ -47,7 +47,7 @@ def capped(
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """
     refused = policy.refuse_share
-    if refused is not None and len(planned) > found * refused:
+    if refused is not None and len(planned) > share_of(found, refused):
         raise PlanError(
             f"{len(planned)} of {found} groups would be planned, more than the policy's limits.refuse_share of "
             f"{refused:g} allows: nothing is planned. Check that this cluster's consumers are not merely down, and the "
@@ -55,7 +55,7 @@ def capped(
         )
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
     longest_first, over, warnings = _capped_by_rule(longest_first, found, policy)
-    by_share = math.floor(found * policy.max_share + 1e-9)
+    by_share = share_of(found, policy.max_share)
     allowed = min(policy.max_groups, by_share)
     if len(longest_first) > by_share:
         warnings.append(
@@ -69,13 +69,18 @@ def capped(
     return longest_first[:allowed], over, warnings
 
 
+def share_of(groups: int, share: float) -> int:
+    """Return how many groups a share of them is: 29 are 0.29 of 100, for which floats have a little less."""
+    return math.floor(groups * share + 1e-9)
+
+
 def _capped_by_rule(
     longest_first: Sequence[_Ranked], found: int, policy: PlanPolicy
 ) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     caps = {
         rule.name: min(
             found if rule.max_groups is None else rule.max_groups,
-            found if rule.max_share is None else math.floor(found * rule.max_share + 1e-9),
+            found if rule.max_share is None else share_of(found, rule.max_share),
         )
         for rule in policy.rules
         if rule.max_groups is not None or rule.max_share is not None

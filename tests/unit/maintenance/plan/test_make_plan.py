@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.evidence import Evidence, recorded_sentence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -338,3 +339,17 @@ async def test_the_plan_records_what_the_judgement_rests_on(tmp_path: Path) -> N
         recorded_sentence(without.evidence) == "the history of snapshots only; the log of commits was not read: hidden"
     )
     assert without.digest != replace(without, evidence=plan.evidence).digest
+
+
+@pytest.mark.parametrize(("share", "number"), [(0.29, 29), (0.57, 57), (0.58, 58), (0.07, 7)])
+def test_a_share_is_not_exceeded_by_what_it_is_of_a_hundred(share: float, number: int) -> None:
+    """0.29 of 100 is 28.999999999999996 to Python."""
+    groups = [SimpleNamespace(group_id=f"g{n}", idle_seconds=1.0, rule=None, undecided=()) for n in range(number + 1)]
+    policy = PlanPolicy(max_share=1.0, refuse_share=share)
+    assert len(capped(groups[:number], 100, policy)[0]) == number
+    with pytest.raises(PlanError, match=f"{number + 1} of 100 groups would be planned, more than .* {share} allows"):
+        capped(groups, 100, policy)
+    floors = SiteFloors(max_share=share)
+    floors.require_share(number, 100, dry_run=False)
+    with pytest.raises(PlanError, match="groups are named"):
+        floors.require_share(number + 1, 100, dry_run=False)
