@@ -9,6 +9,7 @@ header: an edit of either breaks it, and the plan is refused. Plans of earlier v
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -78,6 +79,14 @@ class DeletionPlan(SealedPlan):
     def group_ids(self) -> list[str]:
         """The ids of the groups to delete."""
         return self.planned.column("group_id")
+
+    @property
+    def planned_by_family(self) -> dict[str, int]:
+        """How many groups of each family are planned: also of families for which ``families`` has no room."""
+        planned = Counter(self.planned.column("family"))
+        every = planned + Counter(self.all_kept.column("family"))
+        names = {name for name, groups in every.items() if name is not None and groups > 1}
+        return {name: planned[name] for name in names | {family["name"] for family in self.families}}
 
     @property
     def rules_to_approve(self) -> list[str]:

@@ -38,10 +38,10 @@ def families_section(plan: DeletionPlan) -> str:
         for family in plan.families[:SHOWN]
     ]
     heads = ["Family", "Groups", "Planned", "New a day", "Newest", "Owners"]
-    planned = sum(family["planned"] for family in plan.families)
-    note = f"{planned:,} of {len(plan.groups):,} planned groups" if plan.groups else "No group is planned"
+    every = plan.planned_by_family  # the header has the first ones only
+    note = f"{sum(every.values()):,} of {len(plan.groups):,} planned groups" if plan.groups else "No group is planned"
     shown = table(heads, rows, numeric=range(1, 4))
-    return section("Families", len(plan.families), shown, note, "No family.", anchor="families")
+    return section("Families", len(every), shown, note, "No family.", anchor="families")
 
 
 def _too_fast(family: Mapping[str, Any]) -> str:
@@ -115,5 +115,5 @@ def _demands(rule: Rule) -> str:
     parts += [f"notice of {duration(rule.notice_seconds)}"] if rule.notice_seconds else []
     parts += ["an approval"] if rule.approval else []
     parts += [f"at most {rule.max_groups:,} groups"] if rule.max_groups is not None else []
-    parts += [f"at most {rule.max_share:.0%} of all groups"] if rule.max_share is not None else []
+    parts += [f"at most {rule.max_share * 100:.4g}% of all groups"] if rule.max_share is not None else []
     return ", ".join(parts)

@@ -72,8 +72,11 @@ def _families(plan: DeletionPlan) -> list[str]:
         owners = ", ".join(family["owners"][:3]) or "-"
         numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
         lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
-    if len(planned) > FIRST_GROUPS:
-        lines.append(f"| … and {len(planned) - FIRST_GROUPS} more | | | | see the report |")
+    more = (
+        sum(number > 0 for number in plan.planned_by_family.values()) - FIRST_GROUPS
+    )  # ``families`` has the first ones
+    if more > 0:
+        lines.append(f"| … and {more:,} more | | | | see the report |")
     return lines
 
 

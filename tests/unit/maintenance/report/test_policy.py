@@ -1,0 +1,41 @@
+"""What a report says of families and rules."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.report.policy import families_section, policy_section
+from airflow_kafka_groups.operators.support.question import question
+from tests.unit.maintenance.plan.plans import group, plan
+from tests.unit.maintenance.policy.files import policy_of
+
+MANY = 230
+"""More families than the header of a plan has."""
+
+
+def test_families_are_counted_though_the_plan_lists_the_first_ones_only() -> None:
+    groups = [group(f"f{n}-{tail}", family=f"f{n}-<number>") for n in range(MANY) for tail in "12"]
+    alone = KeptGroup(group_id="alone-1", verdict="live", reason="in use", family="alone-<number>")
+    listed: list[dict[str, Any]] = [
+        {"name": f"f{n}-<number>", "groups": 2, "planned": 2, "newest": None, "growth_per_day": None, "owners": []}
+        for n in range(200)
+    ]
+    made = plan(groups=groups, kept=[alone, KeptGroup(group_id="x", verdict="live", reason="")], families=tuple(listed))
+    page = families_section(made)
+    assert 'Families <span class="count">230</span>' in page
+    assert "460 of 460 planned groups" in page
+    assert "The first 200 are shown" in page
+    assert "… and 220 more" in question(made, "report", "it has to be")
+
+
+@pytest.mark.parametrize(("share", "shown"), [("0.3", "30%"), ("0.125", "12.5%"), ("0.005", "0.5%"), ("0.001", "0.1%")])
+def test_a_share_of_a_rule_is_shown_as_it_is(share: str, shown: str, tmp_path: Path) -> None:
+    file = policy_of(tmp_path, f"version: 1\nrules: [{{name: a, action: delete, max_share: {share}}}]\n")
+    made = plan()
+    page = policy_section(plan(policy=made.policy.by_file(file)))
+    assert re.search(rf"at most {re.escape(shown)} of all groups", page)
