@@ -77,7 +77,7 @@ class OwnerNotice:
 class Notified:
     """What a run of notices did.
 
-    :param marked: the number of groups that were marked for the first time.
+    :param marked: the number of groups that were marked for the first time, or again since they lived.
     :param notified: the number of groups by owner whose notice was sent.
     :param failed: owners whose notice could not be sent, with the reason.
     :param without_contact: groups that nobody can be notified of; they are kept.
@@ -126,7 +126,10 @@ def notify_owners(
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
         book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster)
-    done = Notified(marked=sum(before.get(name) != notice for name, notice in marks.items()))
+    is_old = {
+        (name, notice.marked_at) for name, notice in before.items()
+    }  # a mark with another contact is the same one
+    done = Notified(marked=sum((name, notice.marked_at) not in is_old for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     last: datetime | None = None
     for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):
