@@ -9,7 +9,6 @@ counts them. A test whose process dies fails, and so does each one that was not 
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -79,7 +78,6 @@ class _Loop:
         os.close(numbers)
         folder = session.config._tmp_path_factory  # type: ignore[attr-defined]  # each process gets one in the first's
         folder.getbasetemp()
-        gc.freeze()  # what is collected lives to the end: no process has to look through it again
         running: dict[Connection[Any, Any], int] = {}
         try:
             for name in range(min(self._count, len(chunks))):
