@@ -31,17 +31,17 @@ def others() -> tuple[str, ...]:
 
 @cache
 def find(version: str) -> Path | None:
-    """Return an interpreter of a minor version that starts, or ``None``: on the PATH, of pyenv, or of uv."""
+    """Return an interpreter of a minor version that starts, or ``None``: of pyenv, of uv, or on the PATH."""
     return next((path for path in _candidates(version) if _starts(path, version)), None)
 
 
 def _candidates(version: str) -> Iterator[Path]:
-    if found := shutil.which(f"python{version}"):
-        yield Path(found)
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", Path.home() / ".local/share/uv/python"))
     for folder, pattern in ((pyenv, f"{version}.*"), (uv, f"cpython-{version}.*")):
         yield from sorted(folder.glob(f"{pattern}/bin/python{version}"), reverse=True)
+    if found := shutil.which(f"python{version}"):  # last: a shim of pyenv's takes longer to fail than these to start
+        yield Path(found)
 
 
 def _starts(path: Path, version: str) -> bool:
