@@ -14,8 +14,8 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of, split_patterns
+from airflow_kafka_groups.transport.security import PEM_MARK
 
-_PEM_MARK = "-----BEGIN"
 _LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
@@ -37,10 +37,10 @@ def _letters(name: str) -> str:
 def pem_or_file(name: str, prefix: str, value: Any) -> dict[str, str]:
     """Read a certificate or key, as PEM or the path of a file, as the librdkafka property for it."""
     text = text_of(name, value, secret=True).strip()
-    if _PEM_MARK in text:
+    if PEM_MARK in text:
         return {f"{prefix}.pem": text + "\n"}
     if "\n" in text:
-        raise ConfigurationError(name, None, f"is neither PEM ({_PEM_MARK} …) nor the path of a file")
+        raise ConfigurationError(name, None, f"is neither PEM ({PEM_MARK} …) nor the path of a file")
     return {f"{prefix}.location": text}
 
 

@@ -27,6 +27,8 @@ TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a 
 Token = tuple[str, float]
 """A token, and when it expires, in seconds since 1970."""
 
+PEM_MARK = "-----BEGIN"
+"""How every text of a key or certificate begins."""
 _BARE_PEM = re.compile(r"[A-Za-z0-9+=\s][A-Za-z0-9+/=\s]{63,}")
 """What stands between the first and the last line of a PEM text; a long absolute path is none."""
 
@@ -47,11 +49,11 @@ class Pem:
 
     def __post_init__(self) -> None:
         # Errors show paths, and what was pasted here may be a private key.
-        if self.location and "-----BEGIN" in self.location:
+        if self.location and PEM_MARK in self.location:
             raise ConfigurationError(f"{self.name}.location", None, f"is a PEM text: write it as {self.name}.pem")
         if self.location and _BARE_PEM.fullmatch(self.location):
             raise ConfigurationError(
-                f"{self.name}.location", None, "is neither a path nor a PEM text, which begins with -----BEGIN"
+                f"{self.name}.location", None, f"is neither a path nor a PEM text, which begins with {PEM_MARK}"
             )
 
     def __bool__(self) -> bool:

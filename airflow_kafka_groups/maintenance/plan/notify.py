@@ -126,10 +126,8 @@ def notify_owners(
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
     if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
         book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster)
-    is_old = {
-        (name, notice.marked_at) for name, notice in before.items()
-    }  # a mark with another contact is the same one
-    done = Notified(marked=sum((name, notice.marked_at) not in is_old for name, notice in marks.items()))
+    old = {(name, notice.marked_at) for name, notice in before.items()}  # one with another contact now is the same
+    done = Notified(marked=sum((name, notice.marked_at) not in old for name, notice in marks.items()))
     done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
     last: datetime | None = None
     for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):

@@ -72,10 +72,8 @@ def _families(plan: DeletionPlan) -> list[str]:
         owners = ", ".join(family["owners"][:3]) or "-"
         numbers = f"{family['planned']:,} | {family['groups']:,} | {growth}"
         lines.append(f"| {plain(family['name'])} | {numbers} | {plain(owners)} |")
-    more = (
-        sum(number > 0 for number in plan.planned_by_family.values()) - FIRST_GROUPS
-    )  # ``families`` has the first ones
-    if more > 0:
+    every = sum(number > 0 for number in plan.planned_by_family.values())  # ``families`` has the first ones
+    if (more := every - FIRST_GROUPS) > 0:
         lines.append(f"| … and {more:,} more | | | | see the report |")
     return lines
 
