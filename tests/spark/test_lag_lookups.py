@@ -65,6 +65,17 @@ def test_a_record_that_does_not_arrive_in_time_is_not_a_marker(
     assert timestamps.look_up(spark, properties, [(Partition("ll-slow", 0), 0)]) == []
 
 
+def test_an_offset_beyond_the_end_has_no_time_however_late_the_client_notices(
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh_topics(kafka41.bootstrap, {"ll-beyond": 2})
+    add(kafka41.bootstrap, {("ll-beyond", 0): 2, ("ll-beyond", 1): 2})
+    properties = load_properties(spark, str(write_properties(tmp_path, kafka41.bootstrap)))
+    monkeypatch.setattr(timestamps, "_POLL_MILLISECONDS", 0)  # the first polls end before any answer
+    beyond, end = (Partition("ll-beyond", 0), 5), (Partition("ll-beyond", 1), 2)
+    assert timestamps.look_up(spark, properties, [beyond, end]) == [("ll-beyond", 1, 2, None, "none")]
+
+
 def test_times_of_another_cluster_are_not_reported(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
     bootstrap = kafka41.bootstrap
     fresh_topics(bootstrap, {"ll-t": 1})

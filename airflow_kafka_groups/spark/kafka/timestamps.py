@@ -24,6 +24,7 @@ Timestamp = tuple[str, int, int, int | None, str]
 
 _AT_ONCE = 1_000
 _WAIT_SECONDS = 60.0  # for the records of so many partitions
+_POLL_MILLISECONDS = 500
 _SETTINGS = {
     "key.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
     "value.deserializer": "org.apache.kafka.common.serialization.ByteArrayDeserializer",
@@ -84,7 +85,7 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
     ends = consumer.endOffsets(list(named.values()))
     deadline = time.monotonic() + _WAIT_SECONDS
     while waiting and time.monotonic() < deadline:
-        records = consumer.poll(jvm.java.time.Duration.ofMillis(500))
+        records = consumer.poll(jvm.java.time.Duration.ofMillis(_POLL_MILLISECONDS))
         firsts = {_partition(of): records.records(of).get(0) for of in records.partitions()}
         done = {where: _time(record) for where, record in firsts.items()}
         # Only markers or aborted records may remain; the position then reaches the end without a record.
@@ -95,7 +96,9 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
             consumer.pause([named[where] for where in done])
         for where, time_of in done.items():
             offset = waiting.pop(where)
-            if where not in firsts or firsts[where].offset() >= offset:  # an offset beyond the end leads to the start
+            # The client notices an offset beyond the end late, and goes to the start then.
+            reached = firsts[where].offset() if where in firsts else ends.get(named[where])
+            if reached >= offset:
                 found.append((*where, offset, *time_of))
     return found
 
