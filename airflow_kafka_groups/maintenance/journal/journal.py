@@ -106,6 +106,15 @@ class Journal:
         found = [number for number, entry in begun.items() if entry.data.get("plan_id") == plan_id]
         return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
 
+    def unfinished_since(self, since: datetime) -> list[RunRecord]:
+        """Read the runs that have no end, oldest first: those since the day before, or earlier.
+
+        Raises as ``read`` does, for the entries that it reads.
+        """
+        begun = self.begun_since(since)
+        running = [number for number in begun if read_entry(ended_path(self.folder, number)) is None]
+        return [self._read_run(number, begun[number], begun.get(number + 1)) for number in running]
+
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.
 
@@ -122,7 +131,7 @@ class Journal:
         previous = checkpoint = None
         if after.runs:
             last = after.runs[-1]
-            if at < (latest := _time_of(last)) - CLOCK_SLACK:
+            if at < (latest := parse_time((last.ended or last.begun)["at"])) - CLOCK_SLACK:
                 raise JournalError(
                     f"the clock says {at.isoformat()}, which is before the last run in the journal "
                     f"({latest.isoformat()}): synchronize this machine's clock (NTP); nothing was deleted"
@@ -148,7 +157,7 @@ class Journal:
         return self._read_numbered(run.number) if run.ended is None else run
 
     def _read_numbered(self, number: int) -> RunRecord:
-        return self._read_run(number, self._require_begun(number), self._read_begun(number + 1))
+        return self._read_run(number, self._require_begun(number), read_begun(self.folder, number + 1))
 
     def _read_ended(self, number: int) -> RunRecord:
         run = self._read_numbered(number)
@@ -168,18 +177,15 @@ class Journal:
     def _begun_entries(self, first: int, listed: int) -> list[Entry]:
         """Read the first entries of runs; the listing only says where to begin to look for the last of them."""
         entries = read_all(self._require_begun, range(first, listed + 1))
-        while (later := self._read_begun(first + len(entries))) is not None:
+        while (later := read_begun(self.folder, first + len(entries))) is not None:
             entries.append(later)
         return entries
 
     def _require_begun(self, number: int) -> Entry:
-        begun = self._read_begun(number)
+        begun = read_begun(self.folder, number)
         if begun is None:
             raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
         return begun
-
-    def _read_begun(self, number: int) -> Entry | None:
-        return read_begun(self.folder, number)
 
     def _read_run(self, number: int, begun: Entry, later: Entry | None) -> RunRecord:
         link = None if later is None else later.data["previous"]
@@ -210,10 +216,6 @@ class Journal:
         chain = Chain(run_folder(self.folder, number), begun.sha256)
         chain.read()
         return {"begun": begun.sha256, "entries": chain.count, "head": chain.head}
-
-
-def _time_of(run: RunRecord) -> datetime:
-    return parse_time((run.ended or run.begun)["at"])
 
 
 class RunJournal:

@@ -16,8 +16,6 @@ from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.maintenance.journal.files import Chain, Entry, ended_path, read_entry, run_folder
-from airflow_kafka_groups.maintenance.journal.history import RunRecord, fold
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -64,13 +62,6 @@ def _about_to_be_deleted(
     journal = Journal(layout.base, kafka_cluster_id)
     since = now - timedelta(seconds=LONGEST_SECONDS) - CLOCK_SLACK
     found: set[str] = set()
-    for number, begun in journal.begun_since(now).items():
-        if read_entry(ended_path(journal.folder, number)) is None:
-            run = _read(journal, number, begun)
-            found |= {name for name, at in run.intents.items() if at >= since and name not in run.decided_at}
+    for run in journal.unfinished_since(now):
+        found |= {name for name, at in run.intents.items() if at >= since and name not in run.decided_at}
     return {name for name in found if name in wanted or name.rpartition(" [")[0] in wanted}
-
-
-def _read(journal: Journal, number: int, begun: Entry) -> RunRecord:
-    entries = Chain(run_folder(journal.folder, number), begun.sha256).read()
-    return fold(number, begun.data, [entry.data for entry in entries], None)

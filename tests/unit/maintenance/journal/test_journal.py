@@ -309,5 +309,21 @@ def test_the_runs_of_a_plan_are_checked_against_those_that_follow(tmp_path: Path
         of_plan(tmp_path, PLAN, NOW)
 
 
+def test_the_runs_without_an_end_are_those_that_may_still_delete(tmp_path: Path) -> None:
+    _run(tmp_path, PLAN, NOW, "ended")
+    begin(tmp_path).intend({"a": "f"}, NOW)
+    _run(tmp_path, PLAN, NOW, "ended, too")
+    begin(tmp_path).intend({"b": "f"}, NOW)
+    assert [list(run.intents) for run in journal_in(tmp_path).unfinished_since(NOW)] == [["a"], ["b"]]
+
+
+def test_a_run_without_an_end_that_lacks_what_the_next_one_found_was_changed(tmp_path: Path) -> None:
+    begin(tmp_path).intend({"a": "f"}, NOW)
+    begin(tmp_path)
+    (journal_in(tmp_path).folder / "00000001" / "000001.json").unlink()
+    with pytest.raises(JournalError, match="run 1 of the journal lacks entries that the next run found"):
+        journal_in(tmp_path).unfinished_since(NOW)
+
+
 def test_an_empty_journal_has_no_run_of_a_plan(tmp_path: Path) -> None:
     assert of_plan(tmp_path, PLAN, NOW) == []
