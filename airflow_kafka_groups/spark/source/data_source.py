@@ -1,4 +1,8 @@
-"""The data source: ``spark.read.format("kafka_groups")``. See ``reader.py`` for what it reads."""
+"""The data source: ``spark.read.format("kafka_groups")``. See ``reader.py`` for what it reads.
+
+Spark starts a Python of its own for the schema alone, so the readers and the core, which take longer to import than all
+else, are imported by those that need them.
+"""
 
 from __future__ import annotations
 
@@ -11,9 +15,7 @@ from pyspark.sql.types import StructType
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.reader import FilteringReader, GroupsReader
-from airflow_kafka_groups.spark.source.rows import chosen
-from airflow_kafka_groups.spark.source.stream import CHANGE_SCHEMA, ChangesReader
+from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, chosen
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -36,14 +38,18 @@ class KafkaGroupsDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the option, by default all; a stream has two more."""
-        return CHANGE_SCHEMA if self.parsed.state_path else schema_of(chosen(self.parsed.columns))
+        return schema_of(CHANGE_COLUMNS if self.parsed.state_path else chosen(self.parsed.columns))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
+        from airflow_kafka_groups.spark.source.reader import GroupsReader
+
         return GroupsReader(self._for_batch(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader of a stream of changes; requires the option ``state.path``."""
+        from airflow_kafka_groups.spark.source.stream import ChangesReader
+
         return ChangesReader(self._checked(schema))
 
     def _for_batch(self, schema: StructType) -> SourceOptions:
@@ -62,6 +68,8 @@ class FilteringDataSource(KafkaGroupsDataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
+        from airflow_kafka_groups.spark.source.reader import FilteringReader
+
         return FilteringReader(self._for_batch(schema))
 
 

@@ -16,6 +16,9 @@ SOURCE_COLUMNS = (
 )
 """Columns as in a snapshot; ``cluster_id`` is Kafka's own id of the cluster."""
 
+CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
+"""``change`` is ``new``, ``moved`` or ``removed``; a removed commit has its last observed columns."""
+
 SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
 LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
 """The columns for which the ends of the logs are requested."""

@@ -21,20 +21,14 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
-from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
-from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS, arrow_schema
+from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, arrow_schema
 from airflow_kafka_groups.spark.source.state import ChangeState
 
-CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
-"""``change`` is ``new``, ``moved`` or ``removed``; a removed commit has its last observed columns."""
-
-CHANGE_SCHEMA = schema_of(CHANGE_COLUMNS)
 _OLD_BUCKETS = 16  # of offsets that do not say it
 _WAIT_SECONDS = 0.5
 _KEYS = ["group_id", "topic", "partition"]
@@ -184,7 +178,7 @@ def _buckets(offset: dict[str, int]) -> int:
 
 
 def changes(before: Any, now: Any) -> list[Any]:
-    """Compare two observations; return batches of ``CHANGE_SCHEMA``.
+    """Compare two observations; return batches of ``CHANGE_COLUMNS``.
 
     :param before: ``pyarrow.Table`` of commits, as the source's rows.
     """

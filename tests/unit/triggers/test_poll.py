@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -62,6 +63,13 @@ async def fire(one: ConditionTrigger) -> dict[str, Any]:
     return payload
 
 
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until it holds: on a busy machine that takes a while."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
 def test_every_condition_is_carried() -> None:
     assert {type(condition).__name__ for condition in EACH} == set(CONDITIONS)
 
@@ -101,7 +109,7 @@ async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pyt
 
     monkeypatch.setattr(KafkaGroupsHook, "aget_conn", count)
     tasks = [asyncio.create_task(fire(trigger())) for _ in range(50)]
-    await asyncio.sleep(0.05)
+    await until(lambda: bool(admin.calls))
     assert (opened, admin.closed) == (1, 0)
     admin.groups["a"] = FakeGroup()
     await asyncio.gather(*tasks)
@@ -111,9 +119,7 @@ async def test_many_triggers_share_one_client(admin: FakeAdmin, monkeypatch: pyt
 @pytest.mark.usefixtures("_hurried")
 async def test_a_cancelled_trigger_closes_its_client_unless_others_use_it(admin: FakeAdmin) -> None:
     first, second = asyncio.create_task(fire(trigger())), asyncio.create_task(fire(trigger()))
-    async with asyncio.timeout(10):
-        while not admin.calls:  # noqa: ASYNC110  # both wait for the same client; on a busy machine that takes a while
-            await asyncio.sleep(0.05)
+    await until(lambda: bool(admin.calls))
     for task, closed in ((first, 0), (second, 1)):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
