@@ -21,6 +21,7 @@ from tests.bench_spark import count_ten
 from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
+from tests.lab.hidden import without_hypothesis
 from tests.lab.jars import REPOSITORY
 from tests.lab.topics import create_topics
 
@@ -147,6 +148,8 @@ def source(quick: bool, repeat: int) -> Iterator[Results]:
 
 def stream(quick: bool, repeat: int) -> Iterator[Results]:
     """Measure the stream of changes on one broker: 50 groups with 150 commits, and as many as a task reads at most."""
+    nothing = [_program("streaming", "", "", "--idle")["first"][0] for _ in range(repeat)]
+    yield {"stream.idle.seconds": statistics.median(nothing)}
     with KafkaCluster(brokers=1, full_jit=True, heap_mb=768) as cluster:
         for groups in (50,) if quick else (50, 10_000):
             taken = _program(
@@ -175,7 +178,9 @@ PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
 
 def _program(name: str, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", f"tests.bench_spark.{name}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    with tempfile.TemporaryDirectory() as hidden:
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join((without_hypothesis(Path(hidden)), str(REPOSITORY)))}
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=REPOSITORY, env=environment)
     if done.returncode:
         sys.exit(f"{done.stderr[-4000:]}\n{name} ended with exit code {done.returncode}")
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.spark.schemas import schema_of
@@ -25,6 +25,9 @@ class IdleSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         return _IdleReader(int(self.options["tasks"]))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return _IdleStream()
+
 
 class _IdleReader(DataSourceReader):
     def __init__(self, tasks: int) -> None:
@@ -32,6 +35,22 @@ class _IdleReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(number) for number in range(self._tasks)]
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        return iter(())
+
+
+class _IdleStream(DataSourceStreamReader):
+    """One micro-batch of one task."""
+
+    def initialOffset(self) -> dict[str, int]:
+        return {"batch": 0}
+
+    def latestOffset(self) -> dict[str, int]:  # type: ignore[override]
+        return {"batch": 1}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [InputPartition(0)]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         return iter(())

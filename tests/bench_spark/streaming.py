@@ -2,6 +2,7 @@
 
 The groups are committed to in three partitions each. Prints JSON: the seconds of the first micro-batch, in which all
 commits are new and Python starts; of triggers that find no change; and of batches in which all commits have moved.
+With ``--idle``: of the first micro-batch of a source that does nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +15,11 @@ import tempfile
 import time
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from airflow_kafka_groups.spark.source import register
+from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.processes import cpu_seconds
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics
@@ -69,15 +71,8 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--idle", action="store_true")
     size = parser.parse_args()
-    topic = f"{size.prefix}topic"
-    names = [f"{size.prefix}{number:06d}" for number in range(size.groups)]
-    create_topics(size.bootstrap, {topic: _PARTITIONS})
-
-    def commit(offset: int) -> None:
-        seed_groups(size.bootstrap, names, {(topic, partition): offset for partition in range(_PARTITIONS)})
-
-    commit(1)
     os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     settings: dict[str, Any] = {
         "spark.ui.enabled": "false",
@@ -86,6 +81,31 @@ def main() -> None:
     }
     spark = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings).getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
+    found = idle(spark) if size.idle else changes(spark, size)
+    spark.stop()
+    print(json.dumps(found))
+
+
+def idle(spark: SparkSession) -> dict[str, list[float]]:
+    """Measure the first micro-batch of a source that does nothing: Spark's own part of each first one."""
+    spark.dataSource.register(IdleSource)
+    with tempfile.TemporaryDirectory() as folder:
+        query = _started(spark.readStream.format("idle").load(), folder)
+        _, seconds = Triggers(query).next()
+        query.stop()
+    return {"first": [round(seconds, 3)]}
+
+
+def changes(spark: SparkSession, size: argparse.Namespace) -> dict[str, list[float]]:
+    """Measure the stream of changes."""
+    topic = f"{size.prefix}topic"
+    names = [f"{size.prefix}{number:06d}" for number in range(size.groups)]
+    create_topics(size.bootstrap, {topic: _PARTITIONS})
+
+    def commit(offset: int) -> None:
+        seed_groups(size.bootstrap, names, {(topic, partition): offset for partition in range(_PARTITIONS)})
+
+    commit(1)
     register(spark)
     with tempfile.TemporaryDirectory() as folder:
         options = {
@@ -96,9 +116,8 @@ def main() -> None:
             "min.interval.seconds": "0",
         }
         changed = spark.readStream.format("kafka_groups").options(**options).load()
-        writer = changed.writeStream.format("parquet").option("path", f"{folder}/changes")
         used = cpu_seconds()
-        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+        query = _started(changed, folder)
         triggers, rows = Triggers(query), size.groups * _PARTITIONS
         found: dict[str, list[float]] = {"first": [triggers.of(rows)], "empty": [], "moved": []}
         found["first_cpu"] = [round(cpu_seconds() - used, 3)]
@@ -110,8 +129,12 @@ def main() -> None:
             commit(number + 2)
             found["moved"].append(triggers.of(rows))
         query.stop()
-    spark.stop()
-    print(json.dumps(found))
+    return found
+
+
+def _started(rows: DataFrame, folder: str) -> StreamingQuery:
+    writer = rows.writeStream.format("parquet").option("path", f"{folder}/changes")
+    return writer.option("checkpointLocation", f"{folder}/checkpoint").start()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.cluster import KafkaCluster
+from tests.lab.hidden import without_hypothesis
 from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
 from tests.spark.kafka import Submit, write_properties
@@ -46,10 +47,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable  # the workers need this package and its libraries
     builder = SparkSession.builder.master("local[1]").appName("tests")
     jars = ",".join(str(jar) for jar in connector_jars())
-    # The library kio imports hypothesis wherever it is installed, for half a second in each Python of a worker.
-    hidden = tmp_path_factory.mktemp("hidden")
-    (hidden / "hypothesis.py").write_text("raise ModuleNotFoundError('hypothesis: users have none, either')\n")
-    for name, value in {**SETTINGS, "spark.jars": jars, "spark.executorEnv.PYTHONPATH": str(hidden)}.items():
+    hidden = without_hypothesis(tmp_path_factory.mktemp("hidden"))
+    for name, value in {**SETTINGS, "spark.jars": jars, "spark.executorEnv.PYTHONPATH": hidden}.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
