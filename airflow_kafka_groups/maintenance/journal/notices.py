@@ -158,7 +158,7 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
             before = Notice(fingerprint=group.fingerprint, marked_at=at)
         if before.owner != group.owner or before.contact != plan.policy.contact_of(group.owner):
-            before = replace(before, notified_at=None)
+            before = replace(before, contact=None)  # what the last message said holds until the next one
         found[group.group_id] = replace(before, owner=group.owner)
     if not of_all_groups:
         stale |= notices.keys() - {group.group_id for group in plan.kept}

@@ -188,7 +188,8 @@ def _messages(
         period = before.most(decided, lambda rule: rule.notice_seconds)
         if not period:  # it only waits for the end of what the message said
             continue
-        if mark.notified_at is None or (at is not None and mark.ends_later_than(period, at)):
+        is_told = mark.notified_at is not None and mark.contact is not None
+        if not is_told or (at is not None and mark.ends_later_than(period, at)):
             of_owner.setdefault(group.owner, []).append((group.group_id, period))
     found = []
     for owner in sorted(of_owner, key=lambda owner: owner or ""):

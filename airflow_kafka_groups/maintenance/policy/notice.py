@@ -16,8 +16,9 @@ class Notice:
     :param marked_at: when it was seen stale: the time of the snapshot whose plan marked it.
     :param notified_at: when its owner was notified; ``None``: not yet.
     :param owner: whom; ``None`` where the group has no owner, and the default contact was notified.
-    :param contact: where; ``None``: not yet, or by a version that did not record it.
-    :param told_seconds: the period that the message named; ``None``: as for ``contact``.
+    :param contact: where; ``None``: not yet, the message went to another owner or contact than the policy has now, or
+        it was sent by a version that did not record it.
+    :param told_seconds: the period that the message named; ``None``: not yet, or by such a version.
     """
 
     fingerprint: str
@@ -79,7 +80,7 @@ def why_not_noticed(
         return f"it was marked at {_shown(notice.marked_at)}, and its owner has not been notified yet"
     if notice.owner != owner:
         return f"{shown_owner(notice.owner)} was notified, and its owner is another one by now"
-    if notice.contact != contact:
+    if notice.contact is None or notice.contact != contact:
         return "its owner was notified somewhere else than the policy says by now, and has to be notified again"
     # A clock that went back between mark and message would make the message older than it is.
     passed = (at - max(notice.marked_at, notice.notified_at)).total_seconds()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -203,3 +204,60 @@ async def test_an_edit_that_demands_no_more_keeps_no_group_that_had_its_notice(t
     assert kept_by_newer_policy(plan, commented, NOW + 7 * DAY + timedelta(minutes=5)) == {}
     longer = policy_of(tmp_path, policy.replace("notice: 6d", "notice: 8d"))
     assert set(kept_by_newer_policy(plan, longer, NOW + 7 * DAY + timedelta(minutes=5))) == {"pay1"}
+
+
+LONG = """\
+    version: 1
+    owners: {pay: {groups: "pay*", contact: pay@example.com}}
+    defaults: {contact: all@example.com}
+    rules: [{name: r, action: delete, idle: 1d, notice: 14d}]
+    """
+NO_NOTICE = LONG.replace("14d", "0d")
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "edit",
+    [NO_NOTICE.replace("pay@", "payments@"), NO_NOTICE.replace("pay:", "payments:"), NO_NOTICE.replace('"pay*"', "p")],
+    ids=["another contact", "a renamed owner", "no owner"],
+)
+async def test_what_an_owner_was_told_holds_though_somebody_else_would_be_told_by_now(
+    edit: str, tmp_path: Path
+) -> None:
+    """The next task forgot that somebody was told of 14 days, and the plan after it had the group."""
+    story = Story(tmp_path, "pay1", policy=LONG)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    assert "in 14 days at the earliest" in story.sent[0].to_context()["text"]
+    story.file = policy_of(tmp_path, edit)
+    for day in range(1, 14):
+        plan = await story.plan(NOW + day * DAY)
+        assert waiting(plan) == ["pay1"], f"day {day}"
+        story.notify(plan, NOW + day * DAY + timedelta(minutes=5))
+    assert len(story.sent) == 1, "nobody is told of a notice that no rule demands"
+    assert (await story.plan(NOW + 15 * DAY)).group_ids == ["pay1"]
+
+
+@pytest.mark.safety
+async def test_what_an_owner_was_told_holds_where_the_new_one_could_not_be_told(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", policy=LONG)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    story.file = policy_of(tmp_path, LONG.replace("pay:", "payments:"))
+    failed = await story.plan(NOW + DAY)
+    assert story.notify(failed, NOW + DAY + timedelta(minutes=5), fails=("payments",)).failed
+    story.file = policy_of(tmp_path, NO_NOTICE.replace("pay:", "payments:"))
+    assert waiting(await story.plan(NOW + 2 * DAY)) == ["pay1"]
+    story.file = policy_of(tmp_path, LONG.replace("pay:", "payments:"))
+    assert story.notify(failed, NOW + DAY + timedelta(hours=2)).notified == {"payments": 1}, "the repeat tells them"
+    assert waiting(await story.plan(NOW + 14 * DAY + timedelta(hours=12))) == ["pay1"], "the period starts again"
+
+
+@pytest.mark.safety
+async def test_an_owner_without_a_contact_by_now_was_not_notified(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", policy=LONG)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    nowhere = replace(story.file, owners=replace(story.file.owners, contacts={}, default_contact=None))
+    story.file = nowhere
+    for day in (15, 16, 31):
+        plan = await story.plan(NOW + day * DAY)
+        assert waiting(plan) == ["pay1"]
+        assert story.notify(plan, NOW + day * DAY + timedelta(minutes=5)).without_contact == 1

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -9,8 +10,8 @@ from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period,
 from tests.fakes.groups import NOW
 
 DAY = timedelta(days=1)
-GIVEN = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW + DAY)
-ARGUMENTS: dict[str, Any] = {"seconds": 86_400.0, "fingerprint": "f", "at": NOW + 2 * DAY}
+GIVEN = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW + DAY, contact="c")
+ARGUMENTS: dict[str, Any] = {"seconds": 86_400.0, "fingerprint": "f", "at": NOW + 2 * DAY, "contact": "c"}
 
 
 def why(notice: Notice | None = GIVEN, **changes: Any) -> str | None:
@@ -31,6 +32,8 @@ def test_a_notice_that_was_given_for_long_enough_lets_the_group_go() -> None:
         (GIVEN, {"seconds": 86_401.0}, "is not over"),
         (GIVEN, {"fingerprint": "g"}, "has lived since"),
         (GIVEN, {"alive_at": NOW}, "has lived since"),
+        (replace(GIVEN, contact=None), {}, "somewhere else"),
+        (replace(GIVEN, contact=None), {"contact": None}, "somewhere else"),
     ],
 )
 def test_everything_else_keeps_it(notice: Notice | None, changes: dict[str, Any], reason: str) -> None:
