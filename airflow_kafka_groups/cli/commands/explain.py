@@ -17,7 +17,7 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,12 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the checks of one group, and whether ``apply`` would delete it now."""
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, newest_plan
+    from airflow_kafka_groups.maintenance.plan.deletion_plan import (
+        NAMED_BY_HAND,
+        find_in_plan,
+        load_plan,
+        newest_plan,
+    )
     from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 
     cluster = Cluster(args)
@@ -93,10 +98,13 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     rows += _rows_of_floors(floors)
     rows.append(_row_of_verdict(layout, group_id))
     rows += _rows_of_plan(layout, plan_id, in_plan)
-    if plan is not None and isinstance(in_plan, PlannedGroup):
+    if plan is not None and plan.snapshot_id == NAMED_BY_HAND:
+        named = "its groups were named, and nobody has judged them: it cannot be applied"
+        rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
+    elif plan is not None and isinstance(in_plan, PlannedGroup):
         rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
-        rows.append(_row_of_recheck(layout, in_plan, plan.plan_id, reading))
-        rows += rows_of_guards(layout, plan, group_id, floors)
+        rows.append(_row_of_recheck(layout, in_plan, plan, reading))
+        rows += rows_of_guards(layout, plan, group_id, floors, settings.protects)
     rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
     rows += rows_of_pruning(layout, cluster_id, group_id)
     keeps = [row.check for row in rows if row.finding == "keeps"]
@@ -181,11 +189,16 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | Kep
     yield from _rows_of_policy(layout, plan_id, found)
 
 
-def _row_of_recheck(layout: Layout, found: PlannedGroup, plan_id: str, reading: Reading) -> Row:
+def _row_of_recheck(layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading) -> Row:
     from airflow_kafka_groups.maintenance.backup.file import find_backup
+    from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
     from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, decide
 
-    backup = find_backup(layout, plan_id)
+    try:
+        if (backup := find_backup(layout, plan.plan_id)) is not None:
+            require_backup_of(backup, plan)
+    except BackupError as error:
+        return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
     decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(found.group_id))
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -42,19 +42,31 @@ async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
     return HIDDEN_TOPICS if hidden else None
 
 
-def rows_of_guards(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
-    """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records."""
+def rows_of_guards(
+    layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors, protects: Callable[[str], bool]
+) -> Iterator[Row]:
+    """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records.
+
+    :param protects: whether the connection protects a group. A plan that has one is refused as it is.
+    """
+    from airflow_kafka_groups.cli.connection import use_airflow_database
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
     from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
     from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
     from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
     from airflow_kafka_groups.maintenance.storage import utc_now
+    from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
+    from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
 
     now = utc_now()
+    if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:
+        yield Row("connection", "keeps", f"protects {other!r}, which the plan names too: it is refused", _NEW_PLAN)
     yield from _rows_of_site(layout, plan, group_id, floors)
-    if (stopped := why_stopped(layout)) is not None:
-        yield Row("stop", "keeps", stopped, "whoever stopped deletions")
+    use_airflow_database()
+    for stopped in (why_stopped(layout), why_variable_stops(STOP_VARIABLE)):
+        if stopped is not None:
+            yield Row("stop", "keeps", stopped, "whoever stopped deletions")
     yield from _rows_of_policy(layout, plan, group_id, now)
     try:
         in_use = in_use_since(layout, plan)
