@@ -54,19 +54,20 @@ def capped(
             "last edit of the policy; then narrow its rules, or raise refuse_share"
         )
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
-    longest_first, over, warnings = _capped_by_rule(longest_first, found, policy)
+    within, over, warnings = _capped_by_rule(longest_first, found, policy)
     by_share = share_of(found, policy.max_share)
     allowed = min(policy.max_groups, by_share)
-    if len(longest_first) > by_share:
+    if len(planned) > by_share:  # whatever the caps of rules leave: it is a sign of consumers that are down
         warnings.append(
-            f"{len(longest_first)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: the "
-            f"{allowed} longest idle are planned. Check that this cluster's consumers are not merely down"
+            f"{len(planned)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: "
+            f"{len(within[:allowed])} are planned, the longest idle first. Check that this cluster's consumers are not "
+            "merely down"
         )
-    if len(longest_first) > policy.max_groups:
-        warnings.append(f"{len(longest_first)} groups are stale; max_groups allows {policy.max_groups} per plan")
+    if len(planned) > policy.max_groups:
+        warnings.append(f"{len(planned)} groups are stale; max_groups allows {policy.max_groups} per plan")
     reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
-    over += [_over(group.group_id, reason) for group in longest_first[allowed:]]
-    return longest_first[:allowed], over, warnings
+    over += [_over(group.group_id, reason) for group in within[allowed:]]
+    return within[:allowed], over, warnings
 
 
 def share_of(groups: int, share: float) -> int:

@@ -261,8 +261,25 @@ async def test_caps_of_rules_and_of_the_plan(tmp_path: Path) -> None:
     assert [warning.partition(";")[0] for warning in plan.warnings] == [
         "4 groups are stale by rule 'few'",
         "4 groups are stale by rule 'share'",
-        "6 groups are stale",
+        "10 groups are stale",
     ]
+
+
+@pytest.mark.safety
+async def test_a_rule_s_cap_does_not_silence_that_most_of_a_cluster_looks_stale(tmp_path: Path) -> None:
+    """docs/formats.md: more stale groups than ``max_share`` allows are a sign that the consumers may only be down."""
+    text = """\
+        version: 1
+        limits: {max_share: 0.5}
+        rules: [{name: few, action: delete, idle: 1d, max_groups: 2}]
+        """
+    plan = await plan_by(policy_of(tmp_path, text), world(*(f"a{n}" for n in range(10))), tmp_path)
+    assert plan.group_ids == ["a9", "a8"]
+    assert [warning.partition(":")[0] for warning in plan.warnings] == [
+        "10 groups are stale by rule 'few'; its cap allows 2 per plan",
+        "10 of 10 groups are stale, more than max_share 0.5 allows",
+    ]
+    assert "2 are planned" in plan.warnings[1]
 
 
 @pytest.mark.safety
