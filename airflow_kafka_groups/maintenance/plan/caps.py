@@ -34,15 +34,17 @@ class Ranked(Protocol):
 
 
 _Ranked = TypeVar("_Ranked", bound=Ranked)
+_STALE = "are stale"
 
 
 def capped(
-    planned: Sequence[_Ranked], found: int, policy: PlanPolicy
+    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _STALE
 ) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
     :param found: the number of all groups.
+    :param what: what planned groups are, or have, for warnings. Default: they are stale.
 
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """
@@ -54,17 +56,17 @@ def capped(
             "last edit of the policy; then narrow its rules, or raise refuse_share"
         )
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
-    within, over, warnings = _capped_by_rule(longest_first, found, policy)
+    within, over, warnings = _capped_by_rule(longest_first, found, policy, what)
     by_share = share_of(found, policy.max_share)
     allowed = min(policy.max_groups, by_share)
     if len(planned) > by_share:  # whatever the caps of rules leave: it is a sign of consumers that are down
+        down = ". Check that this cluster's consumers are not merely down" if what == _STALE else ""
         warnings.append(
-            f"{len(planned)} of {found} groups are stale, more than max_share {policy.max_share:g} allows: "
-            f"{len(within[:allowed])} are planned, the longest idle first. Check that this cluster's consumers are not "
-            "merely down"
+            f"{len(planned)} of {found} groups {what}, more than max_share {policy.max_share:g} allows: "
+            f"{len(within[:allowed])} are planned, the longest idle first{down}"
         )
     if len(planned) > policy.max_groups:
-        warnings.append(f"{len(planned)} groups are stale; max_groups allows {policy.max_groups} per plan")
+        warnings.append(f"{len(planned)} groups {what}; max_groups allows {policy.max_groups} per plan")
     reason = f"stale, but over the plan's cap of {allowed} group(s): left for a later plan"
     over += [_over(group.group_id, reason) for group in within[allowed:]]
     return within[:allowed], over, warnings
@@ -76,7 +78,7 @@ def share_of(groups: int, share: float) -> int:
 
 
 def _capped_by_rule(
-    longest_first: Sequence[_Ranked], found: int, policy: PlanPolicy
+    longest_first: Sequence[_Ranked], found: int, policy: PlanPolicy, what: str
 ) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     caps = {
         rule.name: min(
@@ -101,7 +103,7 @@ def _capped_by_rule(
             reason = f"stale, but over the cap of {caps[full]} group(s) of rule {full!r}: left for a later plan"
             over.append(_over(group.group_id, reason))
     warnings = [
-        f"{stale[name]} groups are stale by rule {name!r}; its cap allows {cap} per plan"
+        f"{stale[name]} groups {what} by rule {name!r}; its cap allows {cap} per plan"
         for name, cap in caps.items()
         if stale[name] > cap
     ]

@@ -156,7 +156,7 @@ class _Planning:
             for group, (ruling, owner) in zip(groups, rulings, strict=True)
             if (candidate := self._sort_out_group(group, ruling, owner, kept)) is not None
         ]
-        within, over, warnings = capped(candidates, snapshot.manifest.groups, self.policy)
+        within, over, warnings = capped(candidates, snapshot.manifest.groups, self.policy, what="have topics to prune")
         reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
         kept += [
             TopicToKeep(

@@ -126,7 +126,12 @@ async def test_caps_count_groups_and_take_the_longest_idle_first(tmp_path: Path)
     found = plan(layout, now, replace(POLICY, max_groups=1))
     assert found.group_ids == ["app [old]"]
     assert kept(found) == {"late [old]": "over_cap", "late [older]": "over_cap"}
-    assert plan(layout, now, replace(POLICY, max_share=0.5)).group_ids == ["app [old]"]
+    assert found.warnings == ("2 groups have topics to prune; max_groups allows 1 per plan",), "both are in use"
+    half = plan(layout, now, replace(POLICY, max_share=0.5))
+    assert half.group_ids == ["app [old]"]
+    assert half.warnings == (
+        "2 of 2 groups have topics to prune, more than max_share 0.5 allows: 1 are planned, the longest idle first",
+    )
 
 
 POLICY_FILE = """
