@@ -62,7 +62,7 @@ class ReportFacts:
 
 
 def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> ReportFacts:
-    """Read the facts of a plan, and put its entry into the trend."""
+    """Read the facts of a plan, and put its entry into the trend; one of groups that were named is none of its runs."""
     notes: list[str] = []
 
     def read(what: str, fact: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
@@ -76,7 +76,7 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
     named = plan.snapshot_id == NAMED_BY_HAND
     return ReportFacts(
         judged={} if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), {}),
-        trend=read("the trend", lambda: update_trend(layout, point), [point]),
+        trend=read("the trend", lambda: update_trend(layout, None if named else point), [] if named else [point]),
         kept_alive=read("keep-alive runs", lambda: _kept_alive(layout, plan), NO_KEEP_ALIVE),
         storage=str(layout.base),
         pruned=read("pruned topics", lambda: prunings(layout, plan.kafka_cluster_id, plan.created_at), []),

@@ -29,7 +29,9 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
     last = last_members(layout, plan.group_ids, plan.kafka_cluster_id)
     now = utc_now()
     page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now)
-    write_file(layout.root / REPORTS, TREND_PAGE, trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace"))
+    if facts.trend:
+        trend = trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace")
+        write_file(layout.root / REPORTS, TREND_PAGE, trend)
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from pathlib import Path
 
@@ -94,3 +95,17 @@ def test_a_report_and_the_trend_are_written_together(tmp_path: Path, plan: Delet
     path, _ = make_report(layout, plan)
     assert Path(path).read_text().count('<a href="trend.html">') == 1
     assert "1 runs since" in (tmp_path / scene.CLUSTER / "reports" / "trend.html").read_text()
+
+
+def test_a_deletion_by_name_is_no_run_of_the_trend(admin: FakeAdmin, tmp_path: Path, plan: DeletionPlan) -> None:
+    """It counts all groups and no verdicts: the chart showed a cluster in which nothing lives."""
+    layout = Layout(tmp_path, scene.CLUSTER)
+    make_report(layout, plan)
+    done = scene.delete(tmp_path, group_ids=["live"], dry_run=False)
+    named = load_plan(layout, done["plan_id"])
+    make_report(layout, named)
+    reports = tmp_path / scene.CLUSTER / "reports"
+    runs = json.loads((reports / "trend.json").read_text())["runs"]
+    assert [run["plan_id"] for run in runs] == [plan.plan_id]
+    assert [point.plan_id for point in gather(tmp_path, named).trend] == [plan.plan_id]
+    assert done["plan_id"] not in (reports / "trend.html").read_text()

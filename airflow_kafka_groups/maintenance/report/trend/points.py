@@ -90,14 +90,17 @@ def point_of(
     )
 
 
-def update_trend(layout: Layout, point: TrendPoint) -> list[TrendPoint]:
+def update_trend(layout: Layout, point: TrendPoint | None) -> list[TrendPoint]:
     """Put an entry into the file, and return all of them, oldest first.
 
-    :param point: the entry; it replaces an earlier one of the same plan.
+    :param point: the entry; it replaces an earlier one of the same plan. ``None`` writes nothing.
 
     Raises ``MaintenanceError`` for a file of a newer version, and ``StorageError``; the file is left as it is then.
     """
-    known = {each.plan_id: each for each in _stored(layout)} | {point.plan_id: point}
+    stored = _stored(layout)
+    if point is None:
+        return [*stored]
+    known = {each.plan_id: each for each in stored} | {point.plan_id: point}
     points = sorted(known.values(), key=lambda each: (each.created_at, each.plan_id))[-MOST_RUNS:]
     content = {"format": FORMAT, "cluster": layout.cluster, "runs": [each.to_json() for each in points]}
     write_json(layout.root / REPORTS, TREND, content)
