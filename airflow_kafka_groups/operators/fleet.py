@@ -134,7 +134,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
             failed_at=failed,
             skipped_at=skipped,
             plan_id=plan.get("plan_id"),
-            dry_run=report.get("dry_run"),
+            dry_run=report.get("dry_run", notified.get("dry_run") or None),
             counts=plan.get("counts", {}),
             outcomes=report.get("outcomes", {}),
             marked=notified.get("marked", 0),

@@ -42,9 +42,10 @@ class NotifyOwnersOperator(DryRunOperator):
     :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Without any, nobody is
         notified, and what needs a notice is kept.
 
-    Returns ``{"marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be notified,
-    after the others were: the next try notifies only those that are left. A task that is cleared later notifies nobody
-    again whom its plan has notified, and the log says when that was; a plan that has expired marks no groups.
+    Returns ``{"dry_run", "marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be
+    notified, after the others were: the next try notifies only those that are left. A task that is cleared later
+    notifies nobody again whom its plan has notified, and the log says when that was; a plan that has expired marks no
+    groups.
     """
 
     mended_by_retry = (PolicyError, JournalError)  # an owner that was not reached; another plan's notices came first
@@ -86,8 +87,12 @@ class NotifyOwnersOperator(DryRunOperator):
 
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
-        notified = storable(done.notified)
-        self.log.info("Plan %s: %d groups newly marked, owners notified: %s", plan.plan_id, done.marked, notified)
+        # A dry run sends nothing, and so does not find out that there is nothing to send with.
+        notified = {} if self.dry_run and not self.notifiers else storable(done.notified)
+        said = "Plan %s: %d groups newly marked, owners notified: %s"
+        if self.dry_run:
+            said = "Plan %s: dry run: %d groups would be marked, owners to notify: %s"
+        self.log.info(said, plan.plan_id, done.marked, notified)
         for owner, at in done.already.items():
             self.log.info(
                 "%s: already notified at %s by this plan, and not again; a new plan notifies of new groups",
@@ -101,7 +106,12 @@ class NotifyOwnersOperator(DryRunOperator):
             if self.notifiers:
                 raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
-        return {"marked": done.marked, "notified": notified, "without_contact": done.without_contact}
+        return {
+            "dry_run": self.dry_run,
+            "marked": done.marked,
+            "notified": notified,
+            "without_contact": done.without_contact,
+        }
 
 
 def _check_notifier(notifier: BaseNotifier) -> None:

@@ -39,8 +39,8 @@ class ClusterRun:
     :param dry_run: whether it was one; ``None`` if nothing was deleted or would have been.
     :param counts: the numbers of the plan.
     :param outcomes: the number of groups by outcome.
-    :param marked: how many groups were marked.
-    :param notified: how many groups of each owner were notified of.
+    :param marked: how many groups were marked, or would be in a dry run.
+    :param notified: how many groups of each owner were notified of, or would be.
     :param report: the path of its own report.
     :param kafka_cluster_id: the id that its brokers report; ``None`` if it is not known.
     :param warnings: of the plan and the run.
@@ -141,7 +141,7 @@ def _row(run: ClusterRun) -> list[str]:
         pill(run.state.value) + (f"<br><small>{text(where)}</small>" if where else ""),
         *(f"{run.counts[name]:,}" if name in run.counts else "" for name in ("found", "stale", "planned")),
         text(outcomes) + (" (dry run)" if run.dry_run else ""),
-        text(counted(run.notified)) if run.notified else "",
+        text(counted(run.notified)) + (" (dry run)" if run.dry_run else "") if run.notified else "",
         "" if run.plan_id is None else f"<code>{text(run.plan_id)}</code>",
         "" if run.report is None else f"<a {report_href(run.report)}>report</a>",
     ]

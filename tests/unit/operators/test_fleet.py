@@ -88,6 +88,19 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
 
+@pytest.mark.parametrize("is_reported", [True, False])
+def test_a_dry_run_does_not_look_as_if_owners_were_notified(
+    is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dry = {"dry_run": True, "marked": 1, "notified": {"pay": 1}}
+    report = {"report_path": "/r.html", "dry_run": True, "outcomes": {}, "warnings": []}
+    results = {("notify", 0): dry, **({("report", 0): report} if is_reported else {})}
+    found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success")] * 2, results), tmp_path, monkeypatch)
+    data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
+    assert [each["dry_run"] for each in data["clusters"]] == [True, None]
+    assert "pay 1 (dry run)" in Path(found["report_path"]).read_text()
+
+
 def test_what_was_deleted_counts_where_the_report_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     states = {**dict.fromkeys(STEPS, "success"), "report": "failed"}
     deleted = {"dry_run": False, "counts": {"deleted": 2, "kept": 0, "gone": 1}, "warnings": ["slow"]}

@@ -97,7 +97,7 @@ def test_each_owner_gets_one_message(
     server, notifier = webhook
     assert planned["counts"]["notice"] == 3
     found = notify(tmp_path, planned, notifiers=[notifier])
-    assert found == {"marked": 3, "notified": {"pay": 2, "web": 1}, "without_contact": 0}
+    assert found == {"dry_run": False, "marked": 3, "notified": {"pay": 2, "web": 1}, "without_contact": 0}
     assert server.received == [
         ("/pay", "2 stale consumer groups of prod will be deleted: pay1,pay2"),
         ("/web", "1 stale consumer groups of prod will be deleted: web1"),
@@ -121,7 +121,7 @@ def test_one_that_fails_is_an_error_after_the_others_and_is_tried_again(
 def test_without_notifiers_groups_are_marked_and_nobody_counts_as_notified(
     planned: dict[str, Any], admin: FakeAdmin, tmp_path: Path
 ) -> None:
-    assert notify(tmp_path, planned) == {"marked": 3, "notified": {}, "without_contact": 0}
+    assert notify(tmp_path, planned) == {"dry_run": False, "marked": 3, "notified": {}, "without_contact": 0}
     marks = NoticeBook(tmp_path, admin.cluster).read()
     assert {notice.notified_at for notice in marks.values()} == {None}
 
@@ -132,6 +132,26 @@ def test_a_dry_run_notifies_nobody(
     server, notifier = webhook
     found = notify(tmp_path, planned, notifiers=[notifier], dry_run="true")
     assert (found["notified"], server.received) == ({"pay": 2, "web": 1}, [])
+    assert found["dry_run"] is True
+
+
+@pytest.mark.parametrize("with_notifier", [True, False])
+def test_the_log_of_a_dry_run_calls_nobody_notified(
+    with_notifier: bool,
+    planned: dict[str, Any],
+    webhook: tuple[type[Server], WebhookNotifier],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without notifiers, as in the shipped DAG, nobody would be: a run that is not dry returns no owner."""
+    notifiers = [webhook[1]] if with_notifier else []
+    capsys.readouterr()
+    found = notify(tmp_path, planned, notifiers=notifiers, dry_run=True)
+    said = capsys.readouterr().out
+    assert "owners notified" not in said
+    assert "dry run: 3 groups would be marked, owners to notify: {" in said
+    wanted = notify(tmp_path, planned, notifiers=notifiers)
+    assert {**found, "dry_run": False} == wanted
 
 
 def test_another_plan_is_refused(planned: dict[str, Any], tmp_path: Path) -> None:
