@@ -19,7 +19,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id, parse_time, time_of
-from airflow_kafka_groups.contracts.verdicts import KeptName
+from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, numbers_of, read_entry
@@ -150,8 +150,8 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
     stale = set(plan.group_ids)
     found: dict[str, Notice] = {}
     for group in plan.kept:
-        if group.verdict in _STALE:
-            stale.add(group.group_id)
+        if group.verdict in _STALE or (group.verdict == VerdictName.SETTLING and _is_told(notices.get(group.group_id))):
+            stale.add(group.group_id)  # settling is no sign of life: by now, a longer idle time may be demanded
         if group.verdict != KeptName.NOTICE or group.fingerprint is None or group.idle_since is None:
             continue
         before = notices.get(group.group_id)
@@ -164,6 +164,10 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         stale |= notices.keys() - {group.group_id for group in plan.kept}
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
     return {**others, **found}
+
+
+def _is_told(notice: Notice | None) -> bool:
+    return notice is not None and notice.notified_at is not None
 
 
 def _written_at(entry: Entry) -> datetime:

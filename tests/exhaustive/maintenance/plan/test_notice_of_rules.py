@@ -261,3 +261,32 @@ async def test_an_owner_without_a_contact_by_now_was_not_notified(tmp_path: Path
         plan = await story.plan(NOW + day * DAY)
         assert waiting(plan) == ["pay1"]
         assert story.notify(plan, NOW + day * DAY + timedelta(minutes=5)).without_contact == 1
+
+
+@pytest.mark.safety
+async def test_a_longer_idle_time_is_no_sign_of_life_that_ends_what_an_owner_was_told(tmp_path: Path) -> None:
+    """The job called the group settling until it was idle for as long as the rule demands by now: the mark was gone."""
+    story = Story(tmp_path, "pay1", policy=LONG)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    story.file = policy_of(tmp_path, NO_NOTICE.replace("idle: 1d", "idle: 11d"))
+    settling = await story.plan(NOW + DAY, verdict="settling", reason="idle for 10d; 11d are required")
+    story.notify(settling, NOW + DAY + timedelta(minutes=5))
+    plan = await story.plan(NOW + 3 * DAY, idle_seconds=12 * 86_400.0)
+    assert waiting(plan) == ["pay1"], "the owner was told of 14 days"
+    story.notify(plan, NOW + 3 * DAY + timedelta(minutes=5))
+    assert (await story.plan(NOW + 15 * DAY, idle_seconds=24 * 86_400.0)).group_ids == ["pay1"]
+    assert len(story.sent) == 1
+
+
+@pytest.mark.safety
+async def test_a_group_that_is_settling_since_it_lived_is_notified_again(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1", policy=LONG)
+    story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))
+    judged: dict[str, Any] = {"idle_since": NOW + 2 * DAY}
+    settling = await story.plan(NOW + 3 * DAY, verdict="settling", reason="not long enough", **judged)
+    story.notify(settling, NOW + 3 * DAY + timedelta(minutes=5))
+    plan = await story.plan(NOW + 5 * DAY, **judged)
+    assert waiting(plan) == ["pay1"]
+    assert story.notify(plan, NOW + 5 * DAY + timedelta(minutes=5)).notified == {"pay": 1}
+    assert waiting(await story.plan(NOW + 15 * DAY, **judged)) == ["pay1"], "the period starts again"
+    assert (await story.plan(NOW + 20 * DAY, **judged)).group_ids == ["pay1"]
