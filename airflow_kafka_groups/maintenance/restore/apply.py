@@ -209,18 +209,20 @@ async def _write(
         answer = done.get(group_id)
         error = MissingAnswerError("there is no result") if answer is None else answer.error
         read = now[group_id]
+        committed = 0  # as far as that is known
         if read.error is not None or read.value is None:
             outcome, reason = ChangeOutcome.UNKNOWN, f"its offsets cannot be read back: {read.error}"
         elif differ := _differing(read.value, change.after):
             shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
             outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
+            committed = len(change.after) - len(differ)
         elif rewrite and error is not None:
             lost = isinstance(error, OutcomeUnknownError)
             outcome = ChangeOutcome.UNKNOWN if lost else ChangeOutcome.FAILED
             reason = f"its offsets were not committed again: {error}"
         else:
-            outcome, reason = ChangeOutcome.CHANGED, "committed and verified"
-        results[group_id] = _result(change, outcome, reason)
+            outcome, reason, committed = ChangeOutcome.CHANGED, "committed and verified", len(change.after)
+        results[group_id] = _result(change, outcome, reason, committed)
         moved += [group_id] if outcome is ChangeOutcome.FAILED and _has_moved(error) else []
     return results, moved
 

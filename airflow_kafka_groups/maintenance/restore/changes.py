@@ -55,7 +55,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeResult:
-    """The result of one group's change. ``partitions`` is the number of offsets that were, or would be, committed."""
+    """The result of one group's change.
+
+    :param partitions: the number of offsets that are known to be committed, or would be.
+    """
 
     group_id: str
     outcome: ChangeOutcome
