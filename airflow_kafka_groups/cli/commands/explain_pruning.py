@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
@@ -40,13 +41,20 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
     from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
 
     yield from _rows_of_plan(layout, group_id)
-    for run in read_history(layout, cluster_id).runs[-_RUNS:]:
-        for name, outcome in run.outcomes.items():
-            topic = name.rpartition(" [")[2].removesuffix("]")
-            if run.begun.get("what") == "prune-topics" and name == name_of(group_id, topic):
-                dry = " (dry run)" if run.begun.get("dry_run") else ""
-                evidence = f"topic {topic!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
-                yield Row("prune-topics", "info", evidence, run.path)
+    history = read_history(layout, cluster_id)
+    # Runs before a checkpoint are found by the names in it.
+    named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
+    topics = {name: name.rpartition(" [")[2].removesuffix("]") for name in named}
+    every = [
+        (run, name)
+        for name in sorted(name for name, topic in topics.items() if name == name_of(group_id, topic))
+        for run in history.of_group(name, _RUNS)
+        if run.begun.get("what") == "prune-topics"
+    ]
+    for run, name in sorted(every, key=lambda item: item[0].number)[-_RUNS:]:
+        outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("prune-topics", "info", evidence, run.path)
 
 
 def _rows_of_plan(layout: Layout, group_id: str) -> Iterator[Row]:

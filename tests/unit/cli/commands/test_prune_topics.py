@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
@@ -81,6 +82,26 @@ def test_explain_names_the_topics_the_rule_and_what_was_pruned(admin: FakeAdmin,
     _, found, _ = stored("explain", "app")
     rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
     assert ("kept (excluded)" in rows[0]["evidence"], "exclude" in rows[0]["what_would_change_it"]) == (True, True)
+
+
+@pytest.mark.parametrize("others", [5, 55], ids=["a week of clean-ups", "a checkpoint"])
+def test_explain_remembers_a_pruning_for_as_long_as_the_journal_does(
+    others: int, admin: FakeAdmin, stored: Cli, tmp_path: Path
+) -> None:
+    """It looked at the last five runs of the cluster, whatever groups these were about."""
+    _, made, _ = stored(*PLAN)
+    stored("prune-topics", "--plan-id", made["plan_id"], "--digest", made["digest"], "--yes")
+    journal = Journal(tmp_path, admin.cluster)
+    for number in range(others):
+        facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False}
+        journal.begin(facts, utc_now(), after=journal.current()).end((), {"outcomes": []}, utc_now())
+    _, found, _ = stored("explain", "app")
+    rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
+    assert len(rows) == 2
+    assert "topic 'old': run " in rows[1]["evidence"]
+    assert rows[1]["evidence"].endswith(": deleted: deleted")
+    _, found, _ = stored("explain", "other")
+    assert [row for row in found["checks"] if row["check"] in ("prune-topics", "journal")] == []
 
 
 def test_what_would_change_it_is_known_of_every_reason() -> None:
