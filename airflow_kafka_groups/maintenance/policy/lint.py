@@ -50,7 +50,7 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
                         f"demands a notice, and the owner {owner!r} has no contact: add one under owners, "
                         "or a contact to defaults",
                     )
-    return [*_warnings(rules[:-1], owners, "max_gap" in problems.document.value.get("limits", {}))]
+    return [*_warnings(rules, owners, "max_gap" in problems.document.value.get("limits", {}))]
 
 
 def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -> Iterable[str]:

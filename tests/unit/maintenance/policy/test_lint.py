@@ -141,3 +141,13 @@ def test_a_rule_by_last_client_without_a_limit_of_gaps_is_a_warning(tmp_path: Pa
     (warning,) = policy_of(tmp_path, by_client).warnings
     assert "rule 'a' matches by last client, and limits have no max_gap" in warning
     assert not policy_of(tmp_path, by_client + "limits: {max_gap: 2h}\n").warnings
+
+
+@pytest.mark.parametrize("contact", ["", ", contact: all@example.com"])
+def test_the_default_rule_may_notify_nobody_too(contact: str, tmp_path: Path) -> None:
+    """Its groups waited for a notice that nobody could be sent, and no warning said so."""
+    defaults = f"defaults: {{action: delete, notice: 2d{contact}}}\n"
+    file = policy_of(tmp_path, f"version: 1\n{defaults}rules: [{{name: a, match: {{groups: a}}, action: keep}}]\n")
+    assert [warning.partition(":")[0] for warning in file.warnings] == (
+        [] if contact else ["rule 'default' demands a notice"]
+    )
