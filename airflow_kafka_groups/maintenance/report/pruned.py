@@ -22,7 +22,8 @@ from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, sec
 from airflow_kafka_groups.maintenance.storage import Layout
 
 SHOWN_DAYS = 30
-_MOST_PLANS = 20
+MOST_PLANS = 100
+"""The most plans that a report shows, so that it does not read without end; it says so where there are more."""
 
 
 class PrunedTopic(NamedTuple):
@@ -49,11 +50,11 @@ class Pruning(NamedTuple):
 
 
 def prunings(layout: Layout, kafka_cluster_id: str, now: datetime) -> list[Pruning]:
-    """Return the newest plans of the last 30 days whose runs pruned something, at most 20.
+    """Return the newest plans of the last 30 days whose runs pruned something, at most one more than a report shows.
 
     Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
     """
-    return list(islice(_prunings(layout, kafka_cluster_id, now - timedelta(days=SHOWN_DAYS)), _MOST_PLANS))
+    return list(islice(_prunings(layout, kafka_cluster_id, now - timedelta(days=SHOWN_DAYS)), MOST_PLANS + 1))
 
 
 def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterator[Pruning]:
@@ -86,6 +87,7 @@ def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
     """Return the topics that were pruned and the command for each plan; nothing where there are none."""
     if not found:
         return ""
+    more, found = len(found) > MOST_PLANS, found[:MOST_PLANS]
     lines = [(pruning, topic) for pruning in found for topic in pruning.topics]
     rows = [
         [
@@ -100,6 +102,7 @@ def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
     commands = "\n".join(restore_line(pruning.plan_id, cluster, storage) for pruning in found)
     heads = ["Topic", "Groups", "Partitions", "Planned", "Plan"]
     note = f"Offsets that live groups no longer read, deleted in the last {SHOWN_DAYS} days"
+    note += f" by the newest {MOST_PLANS} plans; there are more" if more else ""
     undo = (
         "<p>Stop all consumers of a group before you restore its offsets of a topic. These commands restore those of a "
         f'plan; group ids at the end restore only these.</p><pre tabindex="0">{escape(commands)}</pre>'

@@ -7,7 +7,10 @@ import shlex
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+from airflow_kafka_groups.maintenance.report import pruned
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
@@ -37,16 +40,16 @@ def second() -> FakeGroup:
 
 async def test_the_report_shows_what_was_pruned_and_how_it_is_undone(tmp_path: Path) -> None:
     admin, layout = cluster(second=second()), layout_in(tmp_path)
-    pruned = await prune(admin, tmp_path)
+    plan_of_it = await prune(admin, tmp_path)
     made = await scene.planned(admin, layout)
     facts = gather_facts(layout, made, point_of(made, {}))
     assert not [note for note in facts.notes if "pruned" in note]
     ((plan_id, _, topics),) = facts.pruned
-    assert (plan_id, topics) == (pruned, [PrunedTopic("old", groups=2, partitions=3)])
+    assert (plan_id, topics) == (plan_of_it, [PrunedTopic("old", groups=2, partitions=3)])
     page = html.unescape(render_report(made, facts=facts, now=scene.LATER))
     assert 'Pruned topics <span class="count">1</span>' in page
     command = (
-        f"airflow-kafka-groups restore --conn-id CONNECTION --cluster prod --storage-path {tmp_path} --yes {pruned}"
+        f"airflow-kafka-groups restore --conn-id CONNECTION --cluster prod --storage-path {tmp_path} --yes {plan_of_it}"
     )
     assert command in page
 
@@ -81,3 +84,16 @@ def test_the_command_of_each_pruning_is_there_to_be_pasted() -> None:
     lines = page.partition('<pre tabindex="0">')[2].partition("</pre>")[0].splitlines()
     assert [shlex.split(line)[-1] for line in lines] == [each.plan_id for each in found]
     assert {shlex.split(line)[-3] for line in lines} == {"/mnt/kafka groups/of $HOME"}
+
+
+@pytest.mark.parametrize(("plans", "said"), [(31, False), (pruned.MOST_PLANS, False), (pruned.MOST_PLANS + 1, True)])
+def test_a_report_that_leaves_prunings_out_says_so(
+    plans: int, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The commands of a daily pruning's first ten days were missing, and the page said that these are of 30 days."""
+    every = [Pruning(f"20261101T{number:06}Z-00000000", NOW, [PrunedTopic("old", 1, 1)]) for number in range(plans)]
+    monkeypatch.setattr(pruned, "_prunings", lambda *_: iter(every))
+    page = html.unescape(pruned_section(prunings(layout_in(tmp_path), CLUSTER_ID, NOW), "prod", ""))
+    assert page.count("airflow-kafka-groups restore") == min(plans, pruned.MOST_PLANS)
+    assert (f"by the newest {pruned.MOST_PLANS} plans; there are more" in page) is said
+    assert f'<span class="count">{min(plans, pruned.MOST_PLANS)}</span>' in page

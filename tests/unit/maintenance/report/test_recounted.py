@@ -184,7 +184,7 @@ async def test_a_deletion_by_name_is_no_point_of_the_trend(tmp_path: Path) -> No
 
 
 async def test_a_pruning_is_shown_whatever_dry_runs_came_after_it(tmp_path: Path) -> None:
-    """prunings(): "the newest plans of the last 30 days whose runs pruned something, at most 20"."""
+    """prunings(): "the newest plans of the last 30 days whose runs pruned something"."""
     admin, layout = pruning.cluster(), pruning.layout_in(tmp_path)
     pruned = await prune(admin, tmp_path)
     assert [each.plan_id for each in prunings(layout, CLUSTER_ID, NOW)] == [pruned]
