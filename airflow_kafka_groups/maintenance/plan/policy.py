@@ -142,6 +142,7 @@ class PlanPolicy:
         """
         limits, deleting = file.limits, [rule for rule in file.rules if rule.deletes] or file.rules
         gaps = [gap for gap in (self.max_gap_seconds, limits.get("max_gap_seconds", 0.0)) if gap]
+        refused = [share for share in (self.refuse_share, limits.get("refuse_share")) if share is not None]
         return replace(
             self,
             min_idle_seconds=min(rule.min_idle_seconds for rule in deleting),
@@ -153,7 +154,7 @@ class PlanPolicy:
                 self.max_plan_age_seconds, limits.get("max_plan_age_seconds", self.max_plan_age_seconds)
             ),
             max_gap_seconds=min(gaps, default=0.0),
-            refuse_share=limits.get("refuse_share"),
+            refuse_share=min(refused, default=None),
             require_commit_log=self.require_commit_log or limits.get("require_commit_log", False),
             file=PolicySource(file.path, file.digest),
             rules=file.rules,

@@ -243,6 +243,19 @@ def test_of_two_limits_the_stricter_one_counts(tmp_path: Path) -> None:
     assert PlanPolicy().by_file(file).max_gap_seconds == 172_800.0
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("of_run", "of_file", "counts"), [(0.1, None, 0.1), (0.1, 0.2, 0.1), (0.2, 0.1, 0.1), (None, 0.2, 0.2)]
+)
+def test_of_two_shares_that_refuse_a_plan_the_smaller_one_counts(
+    of_run: float | None, of_file: float | None, counts: float, tmp_path: Path
+) -> None:
+    """A file without one took the run's away."""
+    limits = "" if of_file is None else f"limits: {{refuse_share: {of_file}}}\n"
+    file = policy_of(tmp_path, f"version: 1\n{limits}rules: [{{name: all, action: delete}}]\n")
+    assert PlanPolicy(refuse_share=of_run).by_file(file).refuse_share == counts
+
+
 async def test_caps_of_rules_and_of_the_plan(tmp_path: Path) -> None:
     text = """\
         version: 1
