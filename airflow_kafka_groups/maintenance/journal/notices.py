@@ -18,12 +18,15 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.contracts.ids import is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, numbers_of, read_entry
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.maintenance.policy.notice import Notice, is_of_this_idle_time
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -147,7 +150,7 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
     :param of_all_groups: whether a group that the plan does not name is gone, and its mark with it. Default true.
     """
     at = time_of(plan.snapshot_id) if is_id(plan.snapshot_id) else plan.created_at
-    stale = set(plan.group_ids)
+    stale, rules = set(plan.group_ids), plan.policy.rules_before()
     found: dict[str, Notice] = {}
     for group in plan.kept:
         if group.verdict in _STALE or (group.verdict == VerdictName.SETTLING and _is_told(notices.get(group.group_id))):
@@ -157,6 +160,9 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         before = notices.get(group.group_id)
         if before is None or not is_of_this_idle_time(before, group.fingerprint, parse_time(group.idle_since)):
             before = Notice(fingerprint=group.fingerprint, marked_at=at)
+        elif not notice_of(group, rules):  # it only waits for the end of what the message said, to whomever
+            found[group.group_id] = before
+            continue
         if before.owner != group.owner or before.contact != plan.policy.contact_of(group.owner):
             before = replace(before, contact=None)  # what the last message said holds until the next one
         found[group.group_id] = replace(before, owner=group.owner)
@@ -164,6 +170,12 @@ def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: 
         stale |= notices.keys() - {group.group_id for group in plan.kept}
     others = {group_id: notice for group_id, notice in notices.items() if group_id in stale}
     return {**others, **found}
+
+
+def notice_of(group: KeptGroup, rules: RulesBefore) -> float:
+    """Return the notice period of a kept group in seconds, 0 for none: the longest of the rules that may match it."""
+    kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
+    return rules.most(Decided(group.group_id, kind, group.owner, group.rule), lambda rule: rule.notice_seconds)
 
 
 def _is_told(notice: Notice | None) -> bool:

@@ -8,14 +8,12 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked, notice_of
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.policy.matching import Decided
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_owner, shown_period
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
@@ -183,9 +181,7 @@ def _messages(
         mark = marks.get(group.group_id)  # a repeated plan makes none
         if mark is None or not _is_its_own(mark, group):
             continue
-        kind = group.group_type or GroupType.UNKNOWN.value  # in doubt, the longest period that may hold
-        decided = Decided(group.group_id, kind, group.owner, group.rule)
-        period = before.most(decided, lambda rule: rule.notice_seconds)
+        period = notice_of(group, before)
         if not period:  # it only waits for the end of what the message said
             continue
         is_told = mark.notified_at is not None and mark.contact is not None

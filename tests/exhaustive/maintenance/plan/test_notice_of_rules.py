@@ -14,6 +14,7 @@ from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_rec
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupType
 from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
 from tests.fakes.groups import NOW, Ticking
@@ -290,3 +291,20 @@ async def test_a_group_that_is_settling_since_it_lived_is_notified_again(tmp_pat
     assert story.notify(plan, NOW + 5 * DAY + timedelta(minutes=5)).notified == {"pay": 1}
     assert waiting(await story.plan(NOW + 15 * DAY, **judged)) == ["pay1"], "the period starts again"
     assert (await story.plan(NOW + 20 * DAY, **judged)).group_ids == ["pay1"]
+
+
+async def test_a_second_folder_of_the_cluster_that_notifies_nobody_makes_no_owner_be_notified_again(
+    tmp_path: Path,
+) -> None:
+    """Its policy has other contacts: each of its runs withdrew the notice, and the owner had a mail every day."""
+    story = Story(tmp_path, "pay1", policy=LONG.replace("14d", "3d"))
+    other = Story(tmp_path, policy=NO_NOTICE.replace("pay@", "nobody@"))
+    other.admin, other.layout = story.admin, Layout(story.layout.base, "second")
+    for day in range(3):
+        at = NOW + day * DAY
+        story.notify(await story.plan(at), at + timedelta(minutes=5))
+        plan = await other.plan(at + timedelta(hours=1))
+        assert waiting(plan) == ["pay1"], "the owner was told of three days, by whomever"
+        other.notify(plan, at + timedelta(hours=1, minutes=5))
+    assert (len(story.sent), other.sent) == (1, [])
+    assert (await story.plan(NOW + 4 * DAY)).group_ids == ["pay1"]
