@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked, notice_of
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_owner, shown_period
+from airflow_kafka_groups.maintenance.policy.notice import Notice, rounded_down, shown_owner, shown_period
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
@@ -61,7 +61,7 @@ class OwnerNotice:
             "contact": self.contact,
             "groups": list(shown),
             "count": len(self.groups),
-            "days": f"{self.notice_seconds / 86_400:.3g}",
+            "days": rounded_down(self.notice_seconds / 86_400),
             "report": self.report,
             "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
             "text": text,

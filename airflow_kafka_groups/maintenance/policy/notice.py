@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -108,11 +109,17 @@ def shown_owner(owner: str | None) -> str:
 
 
 def shown_period(seconds: float) -> str:
-    """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``."""
+    """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``; rounded down."""
     for length, unit in ((86_400.0, "day" if seconds == 86_400 else "days"), (3_600.0, "h"), (60.0, "min")):
         if seconds >= length:
-            return f"{seconds / length:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return f"{rounded_down(seconds / length)} {unit}"
+    return f"{rounded_down(seconds)} s"
+
+
+def rounded_down(number: float) -> str:
+    """Return a number with three digits at least. A message says "at the earliest", and must not name a later time."""
+    places = 10 ** max(2 - math.floor(math.log10(number)), 0) if number > 0 else 1
+    return f"{math.floor(number * places + 1e-9) / places:.10g}"
 
 
 def _shown(at: datetime) -> str:

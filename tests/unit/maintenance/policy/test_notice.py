@@ -5,7 +5,10 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
 from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period, why_not_noticed
 from tests.fakes.groups import NOW
 
@@ -51,3 +54,19 @@ def test_a_rule_without_a_notice_needs_none() -> None:
 def test_a_period_is_shown_in_the_unit_that_fits(seconds: float, shown: str) -> None:
     assert shown_period(seconds) == shown
     assert f"notice period of {shown} is not over" in str(why(seconds=float(seconds), at=NOW + DAY))
+
+
+@given(st.integers(60, 400 * 86_400))
+@example(100 * 86_400 + 15 * 3_600)  # a message said 101 days
+@example(47 * 3_600)
+@pytest.mark.safety
+def test_no_message_names_a_longer_period_than_the_one_that_holds(seconds: int) -> None:
+    """The owner is told "at the earliest"."""
+    number, unit = shown_period(seconds).split()
+    lengths = {"day": 86_400, "days": 86_400, "h": 3_600, "min": 60}
+    told = float(number) * lengths[unit]
+    assert seconds * 0.98 < told <= seconds + 1e-6
+    notice = OwnerNotice(
+        cluster="c", plan_id="p", owner="o", contact="a", groups=("g",), notice_seconds=seconds, report="r"
+    )
+    assert float(notice.to_context()["days"]) * 86_400 <= seconds + 1e-6
