@@ -28,14 +28,19 @@ from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 _ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
 
 
-def done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], last: Mapping[str, LastMembers]) -> str:
+def done_section(
+    plan: DeletionPlan,
+    outcomes: Mapping[str, Mapping[str, str]],
+    last: Mapping[str, LastMembers],
+    *,
+    dry_run: bool,
+) -> str:
     """Return the groups that were deleted, or would be; before a run the planned ones."""
     wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
     if not outcomes:
         return _groups_table("Planned", plan.planned, last)
     done = [n for n, id_ in enumerate(plan.group_ids) if outcomes.get(id_, {}).get("outcome") in wanted]
-    dry = any(item["outcome"] == Outcome.WOULD_DELETE for item in outcomes.values())
-    return _groups_table("Would be deleted" if dry else "Deleted", plan.planned.take(done), last)
+    return _groups_table("Would be deleted" if dry_run else "Deleted", plan.planned.take(done), last)
 
 
 def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> str:

@@ -81,7 +81,7 @@ def render_report(
         keep_alive_section(plan, known.kept_alive, now),
         pruned_section(known.pruned, plan.cluster, known.storage),
         not_done_section(plan, outcomes, dry_run=dry_run is True),
-        done_section(plan, outcomes, last or {}),
+        done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
         restore_section(plan, restore),
         kept_section(plan),
         policy_section(plan),

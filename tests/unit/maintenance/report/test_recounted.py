@@ -70,6 +70,8 @@ async def test_a_dry_run_that_would_delete_nothing_is_no_deletion(tmp_path: Path
     assert trend(layout)["dry_run"] is True
     shown = (tmp_path / layout.cluster / "reports" / "trend.html").read_text()
     assert '<td class="">deletion</td>' not in shown
+    html, _, _ = page(layout, plan)
+    assert ("<h2>Would be deleted" in html, "<h2>Deleted" in html) == (True, False)
 
 
 async def test_a_run_of_an_empty_plan_was_run(tmp_path: Path) -> None:
@@ -131,7 +133,7 @@ async def test_lag_that_is_not_known_is_not_zero(tmp_path: Path) -> None:
     reader = await snapshot(admin, layout)
     plan = make_plan(verdicts_of(judge(reader, lag=None)), reader, POLICY, LATER)
     assert len(plan.group_ids) == 2
-    text = Balanced(done_section(plan, {}, {})).text
+    text = Balanced(done_section(plan, {}, {}, dry_run=False)).text
     assert "0 records unread" not in text
 
 
