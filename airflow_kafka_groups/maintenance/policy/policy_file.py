@@ -14,8 +14,9 @@ from typing import Any
 from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of
+from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
+from airflow_kafka_groups.maintenance.policy.keep_file import keep_lines
 from airflow_kafka_groups.maintenance.policy.lint import lint, rule_places
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
@@ -172,7 +173,7 @@ def _rules(problems: Problems, keep_file: bytes | None) -> tuple[Rule, ...]:
     defaults = {**_DEFAULTS, **value.get("defaults", {})}
     found: list[Rule] = []
     if keep_file is not None:
-        patterns = tuple(_keep_lines(problems, value["keep_file"], keep_file))
+        patterns = tuple(keep_lines(problems, value["keep_file"], keep_file))
         if patterns:
             found.append(_rule(problems, ("keep_file",), {"action": "keep", "match": {"groups": patterns}}, defaults))
     for place, given in enumerate(value["rules"]):
@@ -220,46 +221,6 @@ def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Ma
         key = {"min_idle_seconds": ("idle",), "excepted": ("match", "except")}.get(exc.field, ("match", exc.field))
         problems.add((*path, *key), str(exc))
         return Rule(name=name, action=RuleAction.KEEP, min_idle_seconds=SECONDS["weeks"], min_observations=2)
-
-
-def _keep_lines(problems: Problems, name: str, content: bytes) -> Iterator[str]:
-    """Yield the patterns of a keep file: one a line, with comments after ``#`` at the start of a line or a space.
-
-    An id may contain what looks like a comment, a line's end of Unicode's (U+0085, U+2028), or blanks around it. Such a
-    line counts in all readings: one keeps too much at worst.
-    """
-    try:
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as exc:
-        raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
-    for number, line in enumerate(lines, 1):
-        whole = line.removesuffix("\r")
-        parts = whole.splitlines()
-        for part in parts:
-            valid, why = _keep_patterns(part)
-            if why and not valid:
-                problems.found.append((number, f"{name}, line {number}: {why[0]}"))
-            yield from valid
-        if len(parts) > 1:
-            yield from _keep_patterns(whole)[0]
-
-
-def _keep_patterns(line: str) -> tuple[list[str], list[str]]:
-    """Return the patterns that a line of a keep file may mean, and why other readings of it are none."""
-    complete = line.strip()
-    pattern = "" if complete.startswith("#") else complete.partition(" #")[0].strip()
-    readings = [pattern] if pattern else []
-    if pattern != complete and complete[:2] not in ("#", "# "):
-        readings.append(complete)
-    valid, why = list[str](), list[str]()
-    for reading in readings:
-        try:
-            valid += check_patterns("pattern", [reading])
-        except ConfigurationError as exc:
-            why.append(str(exc))
-    if valid and line != complete:
-        valid += spellings_of(line)[1:]
-    return valid, why
 
 
 def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:

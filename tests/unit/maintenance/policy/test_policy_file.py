@@ -148,6 +148,9 @@ WRONG = {
     "no keep file": (f"version: 1\nkeep_file: keep.txt\n{RULE}", "the keep_file of policy.yaml is missing"),
     "a naming rule without an owner": (f"version: 1\nowner_from_id: 'x.*'\n{RULE}", "must contain {owner} once"),
     "a boolean as a pattern": ("version: 1\nrules:\n- {name: r, action: keep, match: {groups: no}}", "in quotes"),
+    "a name with a line's end": ('version: 1\nrules: [{name: "a\\n", action: keep}]\n', r"the rule's name: letters"),
+    "an owner without a name": (f"version: 1\nowners: {{'': {{groups: x}}}}\n{RULE}", "line 2: owners .*not blank"),
+    "a blank owner": (f"version: 1\nowners: {{' ': {{groups: x}}}}\n{RULE}", "line 2: owners .*not blank"),
     "an alias to itself": ("version: &a [*a]\n", "this is no YAML|values"),
 }  # fmt: skip
 
@@ -200,6 +203,9 @@ def test_aliases_cannot_grow_without_end(tmp_path: Path) -> None:
         *((f"job{blank}", ["job", f"job{blank}"], [f"{blank}job"]) for blank in " \t\xa0\u3000"),
         ("job-? ", ["job-1", "job-? "], ["job-1 "]),
         ("re:job-[0-9] ", ["job-1", "job-1 "], ["job-1  "]),
+        ("a-*, b-* # two", ["a-1", "b-1", "a-1, b-*"], ["b", "two"]),
+        ("a,b,", ["a,b,", "a", "b"], ["ab"]),
+        ("re:a{1,3}, re:b+", ["aaa", "bb"], ["aaaa", "c"]),
     ],
 )
 def test_a_line_that_can_be_read_in_two_ways_keeps_in_both(
