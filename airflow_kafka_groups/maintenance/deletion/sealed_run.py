@@ -128,6 +128,11 @@ class SealedRun(ABC):
         """Return further fields of the run's journal entries."""
         return {}
 
+    @property
+    def may_be_hidden(self) -> bool:
+        """Whether topics may be hidden from this user."""
+        return self.plan is None or self.plan.policy.allow_hidden_topics
+
     async def delete(self, lease: LeaseGuard | None) -> None:
         """Delete what is expected, under the lease. Raises ``KafkaGroupsError`` before anything is deleted."""
         started_at = self.request.now()
@@ -176,7 +181,7 @@ class SealedRun(ABC):
         require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
         warnings = await check_view(self.admin, self.plan.plan_id, self.plan.view)
         # The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.
-        if not (self.plan.policy.allow_hidden_topics or await self.admin.sees_all_topics()):
+        if not (self.may_be_hidden or await self.admin.sees_all_topics()):
             raise PlanError(f"plan {self.plan.plan_id}: {HIDDEN_TOPICS}")
         return warnings
 

@@ -145,7 +145,8 @@ class DeletionRun(SealedRun):
     ) -> ChunkWork:
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds
-        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic)
+        hidden = self.may_be_hidden
+        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic, hidden)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""

@@ -157,7 +157,8 @@ class PruneRun(SealedRun):
     ) -> TopicWork:
         """Return how topics are read and deleted."""
         age = self.request.limits.max_read_age_seconds
-        return TopicWork(self.admin, self._topics, listings, entries, excluded, age, self.request.monotonic)
+        how = (listings, entries, excluded, age, self.request.monotonic, self.may_be_hidden)
+        return TopicWork(self.admin, self._topics, *how)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look whether the groups have offsets of the topics still."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
@@ -15,6 +16,10 @@ from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupOffsets
 
 _DELETE, _GONE = Action.DELETE, Action.GONE
 _BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
+_HIDDEN_SINCE = (
+    "this user may not describe all topics any more, and brokers omit the offsets of other topics without notice: "
+    "allow Describe on all topics, and clear the task"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,7 @@ class ChunkReader:
     :param excluded: names that are kept whatever is found, with the reason; others may be added to it.
     :param max_age: the seconds for which a reading may be deleted by.
     :param monotonic: returns seconds that only grow.
+    :param may_be_hidden: delete also where topics may be hidden from this user. Default false.
     """
 
     def __init__(
@@ -55,6 +61,7 @@ class ChunkReader:
         excluded: Mapping[str, Decision],
         max_age: float,
         monotonic: Callable[[], float],
+        may_be_hidden: bool = False,
     ) -> None:
         self._admin = admin
         self._listings = listings
@@ -62,12 +69,16 @@ class ChunkReader:
         self._excluded = excluded
         self._max_age = max_age
         self._monotonic = monotonic
+        self._may_be_hidden = may_be_hidden
 
     async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
         """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
         send_by = self._monotonic() + self._max_age
         group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
         described, offsets = await read_groups(self._admin, group_ids)
+        # Asked afterwards: a right that is taken away during a run would leave a sign of life out of this reading.
+        if not (self._may_be_hidden or await self._admin.sees_all_topics()):
+            raise MaintenanceError(_HIDDEN_SINCE)
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
         expected, held = list[Expected](), list[GroupOutcome]()

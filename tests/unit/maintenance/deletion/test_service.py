@@ -156,6 +156,23 @@ async def test_a_user_who_sees_fewer_topics_than_the_plan_s_snapshot_did_deletes
     assert ("a" in admin.groups, admin.asked("delete")) == (True, [])
 
 
+@pytest.mark.safety
+async def test_a_right_that_is_taken_away_during_a_run_ends_it(tmp_path: Path) -> None:
+    """What a group commits to a topic that is hidden by now is in no reading, and would be in no backup."""
+    admin = cluster("a", "b", "c")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+
+    def take_away(call: str) -> None:
+        if call == "delete":  # the second chunk has been read; the third one moves on where this user cannot see it
+            admin.sees_topics = False
+
+    admin.before = take_away
+    report = await delete(admin, layout, plan, chunk_size=1)
+    assert list(fates(report).values()) == ["deleted:safe", "deleted:safe", "kept:unreadable"]
+    assert ("may not describe all topics any more" in report.warnings[0], len(admin.groups)) == (True, 1)
+
+
 async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: Path) -> None:
     admin, layout = cluster("a"), layout_in(tmp_path)
     plan = await planned(admin, layout, replace(POLICY, allow_hidden_topics=True))
