@@ -82,6 +82,7 @@ async def backup_groups(
         topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
         ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
         draft = BackupDraft(now(), ids)
+        waiting: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]] = []
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
             group = planned[result.group_id]
@@ -95,12 +96,36 @@ async def backup_groups(
                     draft.left_out[group.group_id] = "its topics could not be read before its offsets"
                 else:
                     entry = entry._replace(fingerprint=group.fingerprint)  # an equal text, which is there already
-                    draft.add(facts, entry, now(), result.value)
+                    read = facts, entry, now(), result.value
+                    if ids.lack_id(result.value):
+                        waiting.append(read)
+                    else:
+                        draft.add(*read)
             done += 1
             progress("backup", done, len(planned))
-        del planned  # what is read back needs memory
+        await _add_without_ids(admin, draft, ids, waiting)
+        del planned, waiting  # what is read back needs memory
         stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
     return require_backup_of(stored, plan)
+
+
+async def _add_without_ids(
+    admin: BackupAdmin,
+    draft: BackupDraft,
+    ids: TopicIds,
+    groups: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]],
+) -> None:
+    """Add groups with offsets of topics that had no id, except where such a topic has one now.
+
+    It may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody can
+    tell, and a restore would leave it out: the group is not to be deleted by this backup.
+    """
+    late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
+    for facts, entry, read_at, offsets in groups:
+        if new := sorted({part.topic for part in offsets.topics} & late):
+            draft.left_out[facts.group_id] = f"topic {new[0]!r} got its id only while offsets were read"
+        else:
+            draft.add(facts, entry, read_at, offsets)
 
 
 class BackupDraft:

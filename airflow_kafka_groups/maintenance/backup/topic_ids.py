@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Self
 
@@ -54,6 +54,17 @@ class TopicIds:
         return self.known is not None and any(
             part.committed and part.topic not in self.asked for part in offsets.topics
         )
+
+    def lack_id(self, offsets: GroupOffsets) -> bool:
+        """Whether a group has offsets of a topic that had no id."""
+        return self.known is not None and any(
+            part.committed and part.topic not in self.known for part in offsets.topics
+        )
+
+    async def came_since(self, admin: BackupAdmin, topics: Collection[str]) -> Set[str]:
+        """Return which of these topics had no id before their offsets were read, and have one now."""
+        new = await _ask(admin, set(topics) - (self.known or {}).keys())
+        return (new or {}).keys()
 
     async def of_read(self, admin: BackupAdmin, topics: Collection[str]) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.

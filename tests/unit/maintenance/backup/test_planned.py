@@ -30,7 +30,7 @@ from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPa
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in, planned
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
@@ -335,12 +335,51 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
         backup = await backup_named(admin, layout, group_ids=["a"])
     else:
         backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    if created_only and how != "by name":  # it is not to be deleted by a backup that a restore would use in part
+        assert (dict(backup.entries), list(backup.not_backed_up)) == ({}, ["a"])
+        return
     assert list(backup.entries) == ["a"]
     assert backup.topic_ids == {"t": "" if created_only else "id-of-t", "u": "id-of-u"}
     was = "not known when the offsets were read" if created_only else "id-of-t"
     reason = f"the topic was recreated: its id is id-of-the-new-t and was {was}"
     assert await recreated_topics(admin, ids_of(load_backup(layout, backup.plan_id))) == {"t": reason}
     assert admin.call_names.count("offsets") == (how != "by plan"), "a plan's snapshot has the topics"
+
+
+class Upgraded(FakeAdmin):
+    """A cluster whose brokers begin to tell the ids of topics while offsets are being read, as in an upgrade to 2.8."""
+
+    upgrades = False
+
+    async def stream_consumer_group_offsets(
+        self, groups: Any, *, require_stable: bool = False
+    ) -> AsyncIterator[GroupResult[GroupOffsets]]:
+        async for result in super().stream_consumer_group_offsets(groups, require_stable=require_stable):
+            yield result
+        if self.upgrades and require_stable:
+            self.ids = {"t": "id-of-t", "u": "id-of-u"}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("upgrades", [False, True])
+async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_restored(
+    tmp_path: Path, upgrades: bool
+) -> None:
+    admin = Upgraded()
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    layout = layout_in(tmp_path)
+    plan = await planned(admin, layout)
+    admin.upgrades = upgrades
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    await delete_plan(admin, layout, plan)
+    for group_id in {"a", "b"}.difference(admin.groups):
+        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        assert (change.kept, change.skipped) == (None, {})
+    assert sorted(backup.entries) == ([] if upgrades else ["a", "b"])
+    assert sorted(backup.not_backed_up) == (["a", "b"] if upgrades else [])
+    assert all("got its id only while" in reason for reason in backup.not_backed_up.values())
 
 
 class SlowToAnswer(FakeAdmin):
