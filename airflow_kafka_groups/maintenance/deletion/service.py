@@ -26,7 +26,7 @@ from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_rec
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
-from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
+from airflow_kafka_groups.maintenance.deletion.verify import Verification, compare_present, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
@@ -150,4 +150,4 @@ class DeletionRun(SealedRun):
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""
-        return await verify_deleted(self.admin, names)
+        return await compare_present(self.admin, await verify_deleted(self.admin, names), self.expected)

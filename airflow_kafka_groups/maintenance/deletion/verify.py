@@ -17,8 +17,10 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
     GroupOutcome,
     Outcome,
 )
+from airflow_kafka_groups.maintenance.deletion.recheck import Expected
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.patterns import check_group_ids
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.models import GroupDescription, GroupState
 
 _AT_ONCE = 10_000
@@ -32,12 +34,14 @@ class Verification:
     :param present: groups that are there, with what is known of them.
     :param unclear: groups of which nobody could say, with the reason.
     :param errors: what brokers answered in place of a listing or a description.
+    :param changed: those of ``present`` that are not known to have the offsets still that they were judged by.
     """
 
     gone: tuple[str, ...]
     present: Mapping[str, str]
     unclear: Mapping[str, str]
     errors: tuple[Exception, ...] = ()
+    changed: frozenset[str] = frozenset()
 
     @property
     def ok(self) -> bool:
@@ -74,6 +78,15 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
     return Verification(gone=tuple(gone), present=present, unclear=unclear, errors=tuple(errors))
 
 
+async def compare_present(admin: GroupAdmin, found: Verification, expected: Iterable[Expected]) -> Verification:
+    """Return what was found, with the groups that are there and changed: their team may have made them anew."""
+    then = {group.group_id: group.fingerprint for group in expected if group.group_id in found.present}
+    read = await committed_of(admin, list(then)) if then else {}
+    now = {group_id: result.value for group_id, result in read.items()}
+    changed = (group_id for group_id, value in now.items() if value is None or fingerprint(value) != then[group_id])
+    return replace(found, changed=frozenset(changed))
+
+
 def settle(report: DeletionReport, verification: Verification, what: str = "group(s)") -> DeletionReport:
     """Correct a report by what was found: unknown outcomes become known, and what is back becomes a warning.
 
@@ -104,6 +117,9 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
         state = verification.present[item.group_id]
         if item.code == PARTLY_DELETED:
             return item  # it is there without its offsets: to call that "not deleted" would hide the loss
+        if item.group_id in verification.changed:  # likewise: it may have been deleted, and made anew by its team
+            reason = f"it is there ({state}), and its offsets are not those that it had: {item.reason}"
+            return replace(item, reason=reason)
         reason = f"not deleted ({state}): {item.reason}"
         return replace(item, outcome=Outcome.FAILED, code="still_there", reason=reason)
     return item

@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import (
 )
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reading, Reason
 from airflow_kafka_groups.maintenance.deletion.verify import Verification
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
+from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin, OffsetDeletionAdmin
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic
 from airflow_kafka_groups.maintenance.prune_topics.recheck import SAFE, decide_topic, offsets_of_topic
@@ -110,20 +110,22 @@ async def verify_pruned(admin: GroupAdmin, topics: Mapping[str, PlannedTopic], n
     wanted = [topics[name] for name in names]
     group_ids = list(dict.fromkeys(topic.group_id for topic in wanted))
     described, read = await read_groups(admin, group_ids)
-    gone, present, unclear = list[str](), dict[str, str](), dict[str, str]()
+    gone, present, unclear, changed = list[str](), dict[str, str](), dict[str, str](), set[str]()
     for topic in wanted:
         result = read[topic.group_id]
         if result.value is None:
             unclear[topic.name] = str(result.error)
-        elif left := committed_partitions(offsets_of_topic(result.value, topic.topic)):
+        elif left := committed_partitions(of_topic := offsets_of_topic(result.value, topic.topic)):
             present[topic.name] = f"{left} partition(s) have a committed offset"
+            if fingerprint(of_topic) != topic.fingerprint:
+                changed.add(topic.name)
         elif topic.topic in _topics_seen(described.get(topic.group_id)):
             unclear[topic.name] = (
                 "its offsets are gone, and a member subscribes to it by now, which may have started at another place"
             )
         else:
             gone.append(topic.name)
-    return Verification(gone=tuple(gone), present=present, unclear=unclear)
+    return Verification(gone=tuple(gone), present=present, unclear=unclear, changed=frozenset(changed))
 
 
 def _topics_seen(described: GroupResult[GroupDescription] | None) -> frozenset[str]:

@@ -88,3 +88,31 @@ async def test_a_later_look_settles_what_was_unknown(tmp_path: Path) -> None:
     assert "'returns'" in back
     assert "there again" in back
     assert "'doubtful'" in unclear
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("offset", "code"), [(1, "failed:still_there"), (9, "unknown:not_coordinator"), (None, "unknown:not_coordinator")]
+)
+async def test_a_group_that_its_team_made_anew_after_a_lost_answer_is_not_called_not_deleted(
+    tmp_path: Path, offset: int | None, code: str
+) -> None:
+    """Its coordinator wrote the deletion and moved; a consumer then started where ``auto.offset.reset`` says."""
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.delete_errors["a"] = broker_error("NOT_COORDINATOR")
+
+    def made_anew(call: str) -> None:
+        if call == "delete":
+            del admin.groups["a"]
+            offsets = () if offset is None else (("t", 0, offset),)
+            admin.add("a", *offsets, state=GroupState.STABLE, members=1)
+
+    admin.before = made_anew
+    report = (await delete_plan(admin, layout, plan)).report
+    (outcome,) = report.outcomes
+    assert f"{outcome.outcome.value}:{outcome.code}" == code
+    assert ("not deleted (" in outcome.reason) == (offset == 1)
+    assert ("its offsets are not those that it had" in outcome.reason) == (offset != 1)
