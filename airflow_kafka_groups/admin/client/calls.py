@@ -138,7 +138,12 @@ class Calls:
 
     async def ask_all_brokers(self, handler: AdminHandler[BrokerId, V]) -> list[Outcome[BrokerId, V]]:
         """Ask every broker about itself."""
-        brokers = list((await self.cluster.fresh_metadata()).brokers)
+        return await self.ask_brokers((await self.cluster.fresh_metadata()).brokers, handler)
+
+    async def ask_brokers(
+        self, brokers: Collection[BrokerId], handler: AdminHandler[BrokerId, V]
+    ) -> list[Outcome[BrokerId, V]]:
+        """Ask some brokers about themselves."""
         themselves = {broker_id: broker_id for broker_id in brokers}
         return await runner.collect(self._driver(brokers, None, handler, themselves), self.cluster)
 

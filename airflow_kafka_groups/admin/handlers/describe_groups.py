@@ -24,6 +24,10 @@ _DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_n
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
+class SwitchedOffError(UnsupportedVersionError):
+    """The broker knows the API, and has the protocol switched off. It may have groups of it from before."""
+
+
 @dataclass(frozen=True, slots=True)
 class DescribeClassicGroupsHandler(AdminHandler[str, GroupDescription]):
     """DescribeGroups, for classic groups.
@@ -108,8 +112,8 @@ def _sort_error(
             GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None)
         )
     elif group.error is ErrorCode.unsupported_version:
-        # The broker knows the API, but has the protocol switched off (3.9 as shipped): it has no such groups.
-        result.failed[group_id] = UnsupportedVersionError(f"broker {broker_id} has {api.name} switched off")
+        # As 3.9 is shipped. The client asks a listing whether the broker has such groups all the same.
+        result.failed[group_id] = SwitchedOffError(f"broker {broker_id} has {api.name} switched off")
     else:
         subject = f"group {group_id!r}"
         error = broker_error(group.error, api, broker_id=broker_id, subject=subject, message=group.message)
