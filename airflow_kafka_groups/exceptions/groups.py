@@ -73,8 +73,8 @@ class EmptyGroupsNotListedError(KafkaGroupsError):
 class IncompleteListingError(KafkaGroupsError):
     """A listing may lack groups.
 
-    A broker did not answer, a partition of ``__consumer_offsets`` has no leader or has just moved, or the product
-    lists no empty groups.
+    A broker did not answer, a partition of ``__consumer_offsets`` has no leader, has just moved or could not be
+    loaded by its leader, or the product lists no empty groups.
     """
 
     def __init__(self, errors: Mapping[Any, KafkaGroupsError]) -> None:
@@ -87,13 +87,16 @@ class IncompleteListingError(KafkaGroupsError):
         ]
         reasons = [*of_product]
         reasons += [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
-        moved = [where for where in partitions if getattr(errors[where], "name", "") == "NOT_LEADER_OR_FOLLOWER"]
+        named = {where: getattr(errors[where], "name", "") for where in partitions}
+        moved = [where for where in partitions if named[where] == "NOT_LEADER_OR_FOLLOWER"]
+        not_loaded = [where for where in partitions if named[where] in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")]
         for some, what in (
             (
-                [where for where in partitions if where not in moved],
+                [where for where in partitions if where not in (*moved, *not_loaded)],
                 "partition(s) have no leader, so no broker lists their groups",
             ),
             (moved, "partition(s) moved to another broker while groups were listed"),
+            (not_loaded, "partition(s) are coordinated by no broker: look for their names in the log of their leader"),
         ):
             if some:
                 reasons.append(f"{len(some)} {what}: {', '.join(f'{topic}-{number}' for topic, number in some)}")

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from airflow_kafka_groups.admin.client.arguments import pattern_of
 from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.admin.handlers.describe_groups import DescribeClassicGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
-from airflow_kafka_groups.cluster.products import recognize
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.exceptions import EmptyGroupsNotListedError, KafkaGroupsError
+from airflow_kafka_groups.cluster.products import Product, recognize
+from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
+from airflow_kafka_groups.exceptions import BrokerError, EmptyGroupsNotListedError, KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId, GroupListing, GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 _TRIES = 3
+_NOBODY = frozenset({int(ErrorCode.not_coordinator), int(ErrorCode.coordinator_not_available)})
 _PAUSE = 0.2
 
 
@@ -64,8 +68,9 @@ async def list_groups(
     listed again if partitions of ``__consumer_offsets`` have moved meanwhile, and if they do so again and again, these
     are in ``.errors``.
 
-    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader, and
-    all brokers of a product that lists no empty groups.
+    Brokers without an answer are in ``.errors``, and so are partitions of ``__consumer_offsets`` without a leader or,
+    where all groups are listed, whose leader could not load them, and all brokers of a product that lists no empty
+    groups.
     """
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
@@ -85,6 +90,8 @@ async def list_groups(
                 and (pattern is None or pattern.fullmatch(listing.group_id))
             )
         moved = {} if errors else _moved(before, await calls.cluster.refresh())
+        if not (errors or moved or wanted_states or wanted_types or pattern or _product(calls)):
+            moved = await _not_loaded(calls, listings)
         if not moved:
             break
         await asyncio.sleep(_PAUSE)
@@ -95,14 +102,60 @@ async def list_groups(
         errors[where] = broker_error(
             ErrorCode.leader_not_available, METADATA, subject=f"{where.topic}-{where.partition}"
         )
-    metadata = calls.cluster.metadata
-    product = recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
+    product = _product(calls)
     if product is not None and not product.lists_empty_groups:
-        for broker_id in metadata.brokers:
+        for broker_id in calls.cluster.metadata.brokers:
             errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
     if not (wanted_states or wanted_types or pattern):
         calls.remember_listing(listings)
     return GroupListings(listings, errors)
+
+
+def _product(calls: Calls) -> Product | None:
+    metadata = calls.cluster.metadata
+    return recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
+
+
+class _ProbeHandler(DescribeClassicGroupsHandler):
+    """DescribeGroups, which a coordinator answers for groups that do not exist, too."""
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a partition counts as not loaded."""
+        return _TRIES
+
+
+async def _not_loaded(
+    calls: Calls, listings: Sequence[GroupListing]
+) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
+    """Return the partitions of ``__consumer_offsets`` that nobody coordinates though they have a leader.
+
+    Kafka 4 lists no group of a partition that its leader failed to load, and says nothing of it. So of each partition
+    without a listed group, which there are on small clusters only, one group is described that nobody made.
+    """
+    topic = calls.cluster.metadata.offsets_topic
+    if topic is None:
+        return {}
+    count = len(topic.leaders)
+    places = offsets_partitions([listing.group_id for listing in listings], count)
+    if any(topic.leaders[place] != listing.coordinator for place, listing in zip(places, listings, strict=True)):
+        return {}  # groups are placed otherwise than Kafka places them
+    listed = set(places)
+    listed.update(where.partition for where in calls.cluster.metadata.leaderless_partitions())  # an error of their own
+    if not (probes := {_probe(where, count): where for where in range(count) if where not in listed}):
+        return {}
+    answers = await calls.ask_coordinators(list(probes), _ProbeHandler())
+    return {
+        TopicPartition(OFFSETS_TOPIC, probes[group_id]): error
+        for group_id, error in answers.failed.items()
+        if isinstance(error, BrokerError) and error.code in _NOBODY
+    }
+
+
+@lru_cache(4096)
+def _probe(partition: int, count: int) -> str:
+    """Return the id of a group that would be in a partition."""
+    names = (f"airflow-kafka-groups.no-such-group.{number}" for number in itertools.count())
+    return next(name for name in names if offsets_partitions([name], count)[0] == partition)
 
 
 def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:

@@ -9,12 +9,15 @@ import pytest
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.exceptions import IncompleteListingError
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import LIST_GROUPS
+from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, FIND_COORDINATOR, LIST_GROUPS
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.fakes import answers
 from tests.fakes.cluster import PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
 
 HIDDEN = offsets_partitions([GROUPS[0]], PARTITIONS)[0]
 WHERE = TopicPartition(OFFSETS_TOPIC, HIDDEN)
+NONE, NOT_COORDINATOR = ErrorCode.none, ErrorCode.not_coordinator
 
 
 @pytest.mark.parametrize("leader", [-1, 9], ids=["none", "a broker that is gone"])
@@ -30,6 +33,44 @@ async def test_a_listing_names_the_partitions_that_no_broker_leads(leader: int) 
     assert repr(listing).endswith("groups | 0 brokers missing | 1 partitions missing]>")
     with pytest.raises(IncompleteListingError, match=rf"1 partition\(s\) have no leader.*: {OFFSETS_TOPIC}-{HIDDEN}$"):
         listing.require_complete()
+
+
+def fail_to_load(fake: FakeCluster) -> None:
+    """Let nobody coordinate the groups of a partition, as Kafka 4 does where its leader could not read it."""
+
+    def describe(broker_id: int, version: int, request: Any) -> Any:
+        ids = request.groups
+        hidden = [where == HIDDEN for where in offsets_partitions(ids, PARTITIONS)]
+        codes = {id_: NOT_COORDINATOR if hides else NONE for id_, hides in zip(ids, hidden, strict=True)}
+        return answers.describe_groups(version, codes)
+
+    fake.control(DESCRIBE_GROUPS, describe)
+
+
+@pytest.mark.safety
+async def test_a_listing_names_the_partitions_whose_leader_could_not_load_them() -> None:
+    async with FakeCluster(groups=set(GROUPS[1:])) as fake, client(fake) as admin:
+        (await admin.list_groups()).require_complete()
+        fail_to_load(fake)
+        listing = await admin.list_groups()
+        assert list(listing.errors) == [WHERE]
+        assert "NOT_COORDINATOR" in str(listing.errors[WHERE])
+        with pytest.raises(IncompleteListingError, match=rf"1 partition\(s\) are coordinated by no .*-{HIDDEN}$"):
+            listing.require_complete()
+        assert (await admin.list_groups(types=["classic"])).complete, "a filter leaves groups out anyway"
+
+
+async def test_where_each_partition_lists_a_group_nothing_else_is_asked() -> None:
+    many = {f"group-{number}" for number in range(600)}
+    assert len(set(offsets_partitions(sorted(many), PARTITIONS))) == PARTITIONS
+    async with FakeCluster(groups=many) as fake, client(fake) as admin:
+        (await admin.list_groups()).require_complete()
+        assert (fake.requests(DESCRIBE_GROUPS), fake.requests(FIND_COORDINATOR)) == ([], [])
+
+
+async def test_a_cluster_that_places_groups_otherwise_lists_all_of_them() -> None:
+    async with FakeCluster(groups=set(GROUPS), own_hash=True) as fake, client(fake) as admin:
+        assert (await admin.list_groups()).complete
 
 
 async def test_a_leader_that_is_lost_after_the_first_request_is_noticed() -> None:
