@@ -97,7 +97,7 @@ async def backup_groups(
                 else:
                     entry = entry._replace(fingerprint=group.fingerprint)  # an equal text, which is there already
                     read = facts, entry, now(), result.value
-                    if ids.lack_id(result.value):
+                    if ids.lack_id(part.topic for part in result.value.topics):
                         waiting.append(read)
                     else:
                         draft.add(*read)

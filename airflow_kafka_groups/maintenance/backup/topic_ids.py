@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Self
 
@@ -55,11 +55,9 @@ class TopicIds:
             part.committed and part.topic not in self.asked for part in offsets.topics
         )
 
-    def lack_id(self, offsets: GroupOffsets) -> bool:
-        """Whether a group has offsets of a topic that had no id."""
-        return self.known is not None and any(
-            part.committed and part.topic not in self.known for part in offsets.topics
-        )
+    def lack_id(self, topics: Iterable[str]) -> bool:
+        """Whether one of these topics had no id."""
+        return self.known is not None and not self.known.keys() >= set(topics)
 
     async def came_since(self, admin: BackupAdmin, topics: Collection[str]) -> Set[str]:
         """Return which of these topics had no id before their offsets were read, and have one now."""

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
+from datetime import datetime
 
+from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import find_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
@@ -51,23 +53,47 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     for item in plan.groups:
         by_group[item.group_id].append(item)
     seen = None if plan.view is None else plan.view.topic_ids
-    draft = BackupDraft(now(), await TopicIds.of(admin, {item.topic for item in plan.groups}, seen))
+    ids = await TopicIds.of(admin, {item.topic for item in plan.groups}, seen)
+    draft = BackupDraft(now(), ids)
+    waiting = list[GroupResult[GroupOffsets]]()
     async for result in read_offsets(admin, sorted(by_group), require_stable=True):
-        items, parts = by_group[result.group_id], list[TopicOffsets]()
-        for item in items:
-            if result.value is None:
-                draft.left_out[item.name] = f"could not be read: {result.error}"
-                continue
-            of_topic = offsets_of_topic(result.value, item.topic)
-            if fingerprint(of_topic) != item.fingerprint:
-                draft.left_out[item.name] = "its offsets moved since the plan was made"
-            else:
-                parts += of_topic.topics
-        if parts:
-            facts, offsets = _facts(items[0]), GroupOffsets(result.group_id, tuple(parts))
-            draft.add(facts, entry_of(facts, offsets), now(), offsets)
+        if ids.lack_id(item.topic for item in by_group[result.group_id]):
+            waiting.append(result)
+        else:
+            _add(draft, by_group[result.group_id], result, now())
+    late = await ids.came_since(admin, {item.topic for result in waiting for item in by_group[result.group_id]})
+    for result in waiting:
+        _add(draft, by_group[result.group_id], result, now(), late)
     stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, partial=True)
     require_backup_of(stored, plan)
+
+
+def _add(
+    draft: BackupDraft,
+    items: list[PlannedTopic],
+    result: GroupResult[GroupOffsets],
+    read_at: datetime,
+    late: Set[str] = frozenset(),
+) -> None:
+    """Add the planned topics of a group.
+
+    :param late: topics that got their id only while offsets were read. Default: none.
+    """
+    parts = list[TopicOffsets]()
+    for item in items:
+        if result.value is None:
+            draft.left_out[item.name] = f"could not be read: {result.error}"
+            continue
+        of_topic = offsets_of_topic(result.value, item.topic)
+        if fingerprint(of_topic) != item.fingerprint:
+            draft.left_out[item.name] = "its offsets moved since the plan was made"
+        elif item.topic in late:  # a restore would leave it out
+            draft.left_out[item.name] = "the topic got its id only while offsets were read"
+        else:
+            parts += of_topic.topics
+    if parts:
+        facts, offsets = _facts(items[0]), GroupOffsets(result.group_id, tuple(parts))
+        draft.add(facts, entry_of(facts, offsets), read_at, offsets)
 
 
 def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:

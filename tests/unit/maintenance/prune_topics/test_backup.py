@@ -84,6 +84,29 @@ async def test_a_topic_that_is_recreated_while_offsets_are_read_is_not_restored(
     assert load_backup(layout, of.plan_id).topic_ids == {"old": "id-of-old"}
 
 
+@pytest.mark.parametrize("upgrades", [False, True])
+async def test_what_is_pruned_in_an_upgrade_to_brokers_with_topic_ids_can_be_restored(
+    tmp_path: Path, upgrades: bool
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+
+    def upgrade(call: str) -> None:
+        if call == "stable offsets" and upgrades:
+            admin.ids = {"old": "id-of-old", "live": "id-of-live"}
+
+    admin.before = upgrade
+    fate = await outcomes(admin, layout, of)
+    if upgrades:
+        assert (fate, old_offsets(admin)) == ({"app [old]": "kept:not_in_backup"}, SAVED)
+        assert "got its id only while" in load_backup(layout, of.plan_id).not_backed_up["app [old]"]
+        return
+    assert fate == {"app [old]": "deleted:safe"}
+    admin.groups["app"].members = 0
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert (change.kept, set(change.after)) == (None, set(OLD))
+
+
 async def test_a_topic_that_was_recreated_since_the_plan_is_not_restored(tmp_path: Path) -> None:
     """A broker that was down when the topic was deleted may still have its offsets: they are not the new topic's."""
     admin, layout = cluster(), layout_in(tmp_path)
