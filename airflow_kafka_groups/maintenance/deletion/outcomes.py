@@ -12,10 +12,12 @@ from typing import Any
 from airflow_kafka_groups.admin.results import is_not_found
 from airflow_kafka_groups.exceptions import (
     BrokerError,
+    IncompleteListingError,
     KafkaGroupsError,
     NotSentError,
     OutcomeUnknownError,
     PartlyDeletedError,
+    UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseRecord
 from airflow_kafka_groups.maintenance.deletion.recheck import (
@@ -171,8 +173,8 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
     def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
         return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
 
-    if isinstance(error, NotSentError):
-        return kept(group_id, Reason.TOO_SLOW, f"not sent: {error}")
+    if (not_sent := _not_sent(group_id, error)) is not None:
+        return not_sent
     if isinstance(error, PartlyDeletedError):
         return outcome(Outcome.UNKNOWN, PARTLY_DELETED, f"{error}. If it is there, restore its offsets from the backup")
     if not isinstance(error, BrokerError):
@@ -188,3 +190,15 @@ def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
             return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
         case _:
             return outcome(Outcome.FAILED, error.name.lower(), str(error))
+
+
+def _not_sent(group_id: str, error: KafkaGroupsError) -> GroupOutcome | None:
+    """Return the outcome of a group that no request has named, ``None`` if one may have."""
+    reason = f"not sent: {error}"
+    if isinstance(error, NotSentError):
+        return kept(group_id, Reason.TOO_SLOW, reason)
+    if isinstance(error, UnexpectedGroupTypeError):  # found by the listing of the other types, before any request
+        return kept(group_id, Reason.CHANGED_KIND, reason)
+    if isinstance(error, IncompleteListingError):
+        return GroupOutcome(group_id=group_id, outcome=Outcome.FAILED, code=Reason.NOT_LISTED.value, reason=reason)
+    return None

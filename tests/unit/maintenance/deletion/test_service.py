@@ -14,11 +14,12 @@ from airflow_kafka_groups.exceptions import (
     PlanError,
 )
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionObserver
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking, broker_error, timeout
+from tests.fakes.groups import CLUSTER_ID, Ticking, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates
 from tests.unit.maintenance.scene import LATER, POLICY, backed_up, layout_in, planned
 
@@ -171,6 +172,27 @@ async def test_a_right_that_is_taken_away_during_a_run_ends_it(tmp_path: Path) -
     report = await delete(admin, layout, plan, chunk_size=1)
     assert list(fates(report).values()) == ["deleted:safe", "deleted:safe", "kept:unreadable"]
     assert ("may not describe all topics any more" in report.warnings[0], len(admin.groups)) == (True, 1)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("restarts", [True, False])
+async def test_what_no_request_named_is_not_called_possibly_deleted(tmp_path: Path, restarts: bool) -> None:
+    """The client lists groups of other types first: a broker restarts, or the group is a share group by now."""
+    admin = cluster("a")
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+
+    def change(call: str) -> None:
+        if call == "delete":
+            admin.missing_brokers = {2: timeout()} if restarts else {}
+            admin.groups["a"].type = GroupType.CLASSIC if restarts else GroupType.SHARE
+
+    admin.before = change
+    report = await delete(admin, layout, plan)
+    assert fates(report) == {"a": "failed:not_listed" if restarts else "kept:changed_kind"}
+    assert report.outcomes[0].reason.startswith("not sent: ")
+    history = read_history(layout, CLUSTER_ID)
+    assert (set(history.deletions()), "a" in admin.groups) == (set(), True)
 
 
 async def test_a_plan_that_allows_hidden_topics_needs_no_view_of_all(tmp_path: Path) -> None:
