@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_groups.admin.client.calls import Calls
-from airflow_kafka_groups.exceptions import BrokerError
+from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError
 from airflow_kafka_groups.models import CoordinatorType
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
@@ -17,15 +17,21 @@ ABSENT_TOPIC = "airflow-kafka-groups.no-such-topic"
 """A topic that nobody made, and that asking for it does not create."""
 
 
-async def authorized_operations(calls: Calls, topics: Iterable[str]) -> MetadataAnswer:
-    """Ask what this user may do with the cluster and with some topics."""
+async def authorized_operations(calls: Calls, topics: Iterable[str], tries: int = 3) -> MetadataAnswer:
+    """Ask what this user may do with the cluster and with some topics; another broker, where a connection is lost."""
     names = list(topics)
-    answer: MetadataAnswer = await calls.ask_once(
-        await calls.cluster.any_connection(),
-        METADATA,
-        lambda version: metadata.build(names, version, include_authorized_operations=True),
-        newest=metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS,  # later versions leave the cluster's operations out
-    )
+    connection = await calls.cluster.any_connection()
+    try:
+        answer: MetadataAnswer = await calls.ask_once(
+            connection,
+            METADATA,
+            lambda version: metadata.build(names, version, include_authorized_operations=True),
+            newest=metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS,  # later versions leave the cluster's operations out
+        )
+    except ConnectionFailedError:
+        if tries <= 1:
+            raise
+        return await authorized_operations(calls, names, tries - 1)
     return answer
 
 
