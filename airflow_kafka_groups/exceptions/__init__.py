@@ -9,6 +9,7 @@
     ├── FinalTriggerError             a trigger failed, and a retry would fail too
     ├── LocalProtocolError            the request cannot be built
     │   └── UnsupportedVersionError   the broker is too old (or too new) for the request
+    │       ├── SwitchedOffError      the broker has the protocol of these groups switched off
     │       └── NoBatchedRequestError the broker accepts one key per request (handled by the fallback)
     │           ├── NoBatchedFindCoordinatorsError   KIP-699
     │           └── NoBatchedOffsetFetchError        KIP-709
@@ -68,6 +69,7 @@ from airflow_kafka_groups.exceptions.client import (
     OutcomeUnknownError,
     RemoteProtocolError,
     RequestTimeoutError,
+    SwitchedOffError,
     UnsupportedByClientError,
     UnsupportedVersionError,
 )
@@ -105,6 +107,7 @@ __all__ = [
     "AirflowUnavailableError",
     "FinalTriggerError",
     "LocalProtocolError",
+    "SwitchedOffError",
     "UnsupportedVersionError",
     "NoBatchedRequestError",
     "NoBatchedFindCoordinatorsError",

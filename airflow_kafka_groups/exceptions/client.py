@@ -38,6 +38,10 @@ class UnsupportedVersionError(LocalProtocolError):
     """No version of an API is supported by both the broker and this client."""
 
 
+class SwitchedOffError(UnsupportedVersionError):
+    """The broker has the protocol of these groups switched off; it may have groups of it from before."""
+
+
 class NoBatchedRequestError(UnsupportedVersionError):
     """The broker's version accepts one key per request, but several were requested."""
 

@@ -9,11 +9,10 @@ from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.handlers.describe_groups import (
     DescribeClassicGroupsHandler,
     DescribeModernGroupsHandler,
-    SwitchedOffError,
 )
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.exceptions import UnsupportedVersionError
+from airflow_kafka_groups.exceptions import SwitchedOffError, UnsupportedVersionError
 from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.protocol.apis import CONSUMER_GROUP_DESCRIBE
 from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES

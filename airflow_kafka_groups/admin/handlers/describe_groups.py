@@ -12,7 +12,7 @@ from typing import ClassVar
 
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
-from airflow_kafka_groups.exceptions import UnsupportedVersionError
+from airflow_kafka_groups.exceptions import SwitchedOffError
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, Api
@@ -22,10 +22,6 @@ from airflow_kafka_groups.protocol.group_apis import describe_groups, describe_m
 
 _DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_not_found
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
-
-
-class SwitchedOffError(UnsupportedVersionError):
-    """The broker knows the API, and has the protocol switched off. It may have groups of it from before."""
 
 
 @dataclass(frozen=True, slots=True)

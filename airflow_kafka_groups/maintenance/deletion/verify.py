@@ -79,7 +79,7 @@ async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verific
 
 
 async def compare_present(admin: GroupAdmin, found: Verification, expected: Iterable[Expected]) -> Verification:
-    """Return what was found, with the groups that are there and changed: their team may have made them anew."""
+    """Return what was found, with the groups that are there and changed: their team may have recreated them."""
     then = {group.group_id: group.fingerprint for group in expected if group.group_id in found.present}
     read = await committed_of(admin, list(then)) if then else {}
     now = {group_id: result.value for group_id, result in read.items()}
@@ -117,7 +117,7 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
         state = verification.present[item.group_id]
         if item.code == PARTLY_DELETED:
             return item  # it is there without its offsets: to call that "not deleted" would hide the loss
-        if item.group_id in verification.changed:  # likewise: it may have been deleted, and made anew by its team
+        if item.group_id in verification.changed:  # it may have been deleted, and recreated by its team
             reason = f"it is there ({state}), and its offsets are not those that it had: {item.reason}"
             return replace(item, reason=reason)
         reason = f"not deleted ({state}): {item.reason}"
