@@ -25,6 +25,7 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 _TRIES = 3
 _NOBODY = frozenset({int(ErrorCode.not_coordinator), int(ErrorCode.coordinator_not_available)})
 _PAUSE = 0.2
+_LISTED_AT_ONCE = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,16 @@ async def _not_loaded(
     if topic is None:
         return {}
     count = len(topic.leaders)
-    places = offsets_partitions([listing.group_id for listing in listings], count)
-    if any(topic.leaders[place] != listing.coordinator for place, listing in zip(places, listings, strict=True)):
-        return {}  # groups are placed otherwise than Kafka places them
-    listed = set(places)
-    listed.update(where.partition for where in calls.cluster.metadata.leaderless_partitions())  # an error of their own
+    listed = {where.partition for where in calls.cluster.metadata.leaderless_partitions()}  # an error of their own
+    turns = len(listings) // _LISTED_AT_ONCE + 1  # each of all brokers' groups
+    for turn in range(turns):
+        some = listings[turn::turns]
+        places = offsets_partitions([listing.group_id for listing in some], count)
+        if any(topic.leaders[place] != listing.coordinator for place, listing in zip(places, some, strict=True)):
+            return {}  # groups are placed otherwise than Kafka places them
+        listed.update(places)
+        if len(listed) == count:  # as nearly always after the first turn
+            return {}
     if not (probes := {_probe(where, count): where for where in range(count) if where not in listed}):
         return {}
     answers = await calls.ask_coordinators(list(probes), _ProbeHandler())

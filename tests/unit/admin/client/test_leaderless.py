@@ -60,8 +60,21 @@ async def test_a_listing_names_the_partitions_whose_leader_could_not_load_them()
         assert (await admin.list_groups(types=["classic"])).complete, "a filter leaves groups out anyway"
 
 
-async def test_where_each_partition_lists_a_group_nothing_else_is_asked() -> None:
-    many = {f"group-{number}" for number in range(600)}
+@pytest.mark.safety
+async def test_of_many_groups_only_the_partition_without_one_is_asked_about() -> None:
+    many = [f"group-{number}" for number in range(3_500)]
+    listed = {id_ for id_, where in zip(many, offsets_partitions(many, PARTITIONS), strict=True) if where != HIDDEN}
+    async with FakeCluster(groups=listed) as fake, client(fake) as admin:
+        fail_to_load(fake)
+        listing = await admin.list_groups()
+        assert (set(listing), list(listing.errors)) == (listed, [WHERE])
+        asked = {id_ for sent in fake.requests(DESCRIBE_GROUPS) for id_ in sent.keys}
+    assert list(offsets_partitions(list(asked), PARTITIONS)) == [HIDDEN]
+
+
+@pytest.mark.parametrize("groups", [600, 3_500])
+async def test_where_each_partition_lists_a_group_nothing_else_is_asked(groups: int) -> None:
+    many = {f"group-{number}" for number in range(groups)}
     assert len(set(offsets_partitions(sorted(many), PARTITIONS))) == PARTITIONS
     async with FakeCluster(groups=many) as fake, client(fake) as admin:
         (await admin.list_groups()).require_complete()
