@@ -89,12 +89,10 @@ class IncompleteListingError(KafkaGroupsError):
         reasons += [f"{len(brokers)} broker(s) did not answer: {'; '.join(sorted(brokers))}"] if brokers else []
         named = {where: getattr(errors[where], "name", "") for where in partitions}
         moved = [where for where in partitions if named[where] == "NOT_LEADER_OR_FOLLOWER"]
-        not_loaded = [where for where in partitions if named[where] in ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE")]
+        leaderless = [where for where in partitions if named[where] == "LEADER_NOT_AVAILABLE"]
+        not_loaded = [where for where in partitions if where not in (*moved, *leaderless)]
         for some, what in (
-            (
-                [where for where in partitions if where not in (*moved, *not_loaded)],
-                "partition(s) have no leader, so no broker lists their groups",
-            ),
+            (leaderless, "partition(s) have no leader, so no broker lists their groups"),
             (moved, "partition(s) moved to another broker while groups were listed"),
             (not_loaded, "partition(s) are coordinated by no broker: look for their names in the log of their leader"),
         ):

@@ -10,6 +10,7 @@ import functools
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -172,6 +173,11 @@ class KafkaCluster(Service):
                 if _NODE_EXISTS not in self.log_tail(node_id) or time.monotonic() > deadline:
                     raise
                 time.sleep(1)
+
+    def upgrade(self, node_id: int, version: str) -> None:
+        """Start a broker again as one of a newer version, with its old data and settings, and wait until it is back."""
+        self._layout = replace(self._ready_layout, libs=jars.fetch(version))
+        self.restart(node_id)
 
     def log_tail(self, node_id: int, lines: int = 40) -> str:
         """Return the last lines one broker logged; also after its death."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,7 +23,7 @@ from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 _TRIES = 3
-_NOBODY = frozenset({int(ErrorCode.not_coordinator), int(ErrorCode.coordinator_not_available)})
+_FORBIDDEN = int(ErrorCode.group_authorization_failed)  # of a group that nobody made: the user may see others
 _PAUSE = 0.2
 _LISTED_AT_ONCE = 1_000
 
@@ -76,26 +76,30 @@ async def list_groups(
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
     pattern = pattern_of(group_id_pattern)
+    handler = ListGroupsHandler(wanted_states, wanted_types)
+    is_filtered = bool(wanted_states or wanted_types or pattern)
     for _ in range(_TRIES):
         before = await calls.cluster.fresh_metadata()
-        listings: list[GroupListing] = []
-        errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
-        for broker_id, found, error in await calls.ask_all_brokers(ListGroupsHandler(wanted_states, wanted_types)):
-            if error is not None:
-                errors[broker_id] = error
-            listings.extend(
-                listing
-                for listing in found or ()
-                if (not wanted_states or listing.state in wanted_states)
-                and (not wanted_types or listing.type in wanted_types)
-                and (pattern is None or pattern.fullmatch(listing.group_id))
-            )
-        moved = {} if errors else _moved(before, await calls.cluster.refresh())
-        if not (errors or moved or wanted_states or wanted_types or pattern or _product(calls)):
-            moved = await _not_loaded(calls, listings)
+        found, errors = await _ask(calls, before.brokers, handler)
+        moved = dict[BrokerId | TopicPartition, KafkaGroupsError]()
+        if not (errors or is_filtered or _product(calls)) and (unlisted := _without_groups(before, found)):
+            moved = await _not_loaded(calls, before, unlisted)
+            if not moved:  # a leader may have begun to load them when it had listed the others
+                again, errors = await _ask(calls, set(unlisted.values()), handler)
+                known = {listing.group_id for listing in found}
+                found += [listing for listing in again if listing.group_id not in known]
+        if not (errors or moved):
+            moved = _moved(before, await calls.cluster.refresh())
         if not moved:
             break
         await asyncio.sleep(_PAUSE)
+    listings = [
+        listing
+        for listing in found
+        if (not wanted_states or listing.state in wanted_states)
+        and (not wanted_types or listing.type in wanted_types)
+        and (pattern is None or pattern.fullmatch(listing.group_id))
+    ]
     errors |= moved
     leaderless = before.leaderless_partitions()
     # The metadata may have been requested again in the meantime, for a broker that could not be reached.
@@ -107,7 +111,7 @@ async def list_groups(
     if product is not None and not product.lists_empty_groups:
         for broker_id in calls.cluster.metadata.brokers:
             errors.setdefault(broker_id, EmptyGroupsNotListedError(product.name))
-    if not (wanted_states or wanted_types or pattern):
+    if not is_filtered:
         calls.remember_listing(listings)
     return GroupListings(listings, errors)
 
@@ -125,36 +129,61 @@ class _ProbeHandler(DescribeClassicGroupsHandler):
         return _TRIES
 
 
-async def _not_loaded(
-    calls: Calls, listings: Sequence[GroupListing]
-) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
-    """Return the partitions of ``__consumer_offsets`` that nobody coordinates though they have a leader.
+async def _ask(
+    calls: Calls, brokers: Collection[BrokerId], handler: ListGroupsHandler
+) -> tuple[list[GroupListing], dict[BrokerId | TopicPartition, KafkaGroupsError]]:
+    """Return what brokers list, and the errors of those that do not."""
+    listings: list[GroupListing] = []
+    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
+    for broker_id, found, error in await calls.ask_brokers(brokers, handler):
+        listings += found or ()
+        if error is not None:
+            errors[broker_id] = error
+    return listings, errors
 
-    Kafka 4 lists no group of a partition that its leader failed to load, and says nothing of it. So of each partition
-    without a listed group, which there are on small clusters only, one group is described that nobody made.
+
+def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> dict[int, BrokerId]:
+    """Return the leaders of the partitions of ``__consumer_offsets`` of which no group is listed: none of many groups.
+
+    A partition without a leader is an error of its own.
     """
-    topic = calls.cluster.metadata.offsets_topic
-    if topic is None:
+    if metadata.offsets_topic is None:
         return {}
-    count = len(topic.leaders)
-    listed = {where.partition for where in calls.cluster.metadata.leaderless_partitions()}  # an error of their own
+    leaders = metadata.offsets_topic.leaders
+    left = set(range(len(leaders))) - {where.partition for where in metadata.leaderless_partitions()}
     turns = len(listings) // _LISTED_AT_ONCE + 1  # each of all brokers' groups
     for turn in range(turns):
         some = listings[turn::turns]
-        places = offsets_partitions([listing.group_id for listing in some], count)
-        if any(topic.leaders[place] != listing.coordinator for place, listing in zip(places, some, strict=True)):
+        places = offsets_partitions([listing.group_id for listing in some], len(leaders))
+        if any(leaders[place] != listing.coordinator for place, listing in zip(places, some, strict=True)):
             return {}  # groups are placed otherwise than Kafka places them
-        listed.update(places)
-        if len(listed) == count:  # as nearly always after the first turn
-            return {}
-    if not (probes := {_probe(where, count): where for where in range(count) if where not in listed}):
-        return {}
-    answers = await calls.ask_coordinators(list(probes), _ProbeHandler())
-    return {
-        TopicPartition(OFFSETS_TOPIC, probes[group_id]): error
-        for group_id, error in answers.failed.items()
-        if isinstance(error, BrokerError) and error.code in _NOBODY
-    }
+        left.difference_update(places)
+        if not left:  # as nearly always after the first turn
+            break
+    return {partition: leader for partition, leader in enumerate(leaders) if partition in left and leader is not None}
+
+
+async def _not_loaded(
+    calls: Calls, before: ClusterMetadata, unlisted: Mapping[int, BrokerId]
+) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
+    """Return the partitions of ``__consumer_offsets`` whose leader does not coordinate their groups.
+
+    A leader lists no group of a partition that it has not begun to load, as after another broker's restart, or that it
+    failed to load (Kafka 4), and says nothing of it. So one group that nobody made is described in each.
+
+    :param unlisted: the leaders of the partitions of which no group is listed.
+    """
+    count = len(before.offsets_topic.leaders) if before.offsets_topic is not None else 0
+    probes = {_probe(partition, count): partition for partition in unlisted}
+    errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
+    for group_id, described, error in (await calls.ask_coordinators(list(probes), _ProbeHandler())).values():
+        where = TopicPartition(OFFSETS_TOPIC, probes[group_id])
+        leader = unlisted[where.partition]
+        if described is not None and described.coordinator != leader:
+            errors[where] = _moved_error(where, leader, described.coordinator)
+        elif error is not None and not (isinstance(error, BrokerError) and error.code == _FORBIDDEN):
+            errors[where] = error
+    return errors
 
 
 @lru_cache(4096)
@@ -170,12 +199,16 @@ def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | T
         return {}
     leaders = zip(before.offsets_topic.leaders, after.offsets_topic.leaders, strict=False)
     return {
-        TopicPartition(OFFSETS_TOPIC, partition): broker_error(
-            ErrorCode.not_leader_or_follower,
-            METADATA,
-            subject=f"{OFFSETS_TOPIC}-{partition}",
-            message=f"it moved from broker {old} to {new} while groups were listed, so its groups may be missing",
-        )
+        (where := TopicPartition(OFFSETS_TOPIC, partition)): _moved_error(where, old, new)
         for partition, (old, new) in enumerate(leaders)
         if old not in (None, new)
     }
+
+
+def _moved_error(where: TopicPartition, old: BrokerId | None, new: BrokerId | None) -> BrokerError:
+    return broker_error(
+        ErrorCode.not_leader_or_follower,
+        METADATA,
+        subject=f"{where.topic}-{where.partition}",
+        message=f"it moved from broker {old} to {new} while groups were listed, so its groups may be missing",
+    )

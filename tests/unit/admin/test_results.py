@@ -9,6 +9,8 @@ import pytest
 from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.models import GroupListing, GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
 
 ERROR = KafkaGroupsError("no")
 
@@ -63,7 +65,8 @@ def test_a_listing_that_lacks_a_broker_is_not_taken_for_a_whole_one() -> None:
 
 def test_a_listing_names_brokers_before_partitions() -> None:
     partitions = [TopicPartition("__consumer_offsets", number) for number in (10, 9)]
-    short = GroupListings([], {**dict.fromkeys(partitions, ERROR), 10: ERROR, 9: ERROR})
+    leaderless = broker_error(ErrorCode.leader_not_available, METADATA)
+    short = GroupListings([], {**dict.fromkeys(partitions, leaderless), 10: ERROR, 9: ERROR})
     assert list(short.errors) == [9, 10, *reversed(partitions)]
     with pytest.raises(IncompleteListingError) as raised:
         short.require_complete()

@@ -81,6 +81,65 @@ async def test_where_each_partition_lists_a_group_nothing_else_is_asked(groups: 
         assert (fake.requests(DESCRIBE_GROUPS), fake.requests(FIND_COORDINATOR)) == ([], [])
 
 
+@pytest.mark.safety
+async def test_groups_of_a_partition_that_its_leader_loads_only_when_it_has_listed_the_others_are_listed() -> None:
+    """A broker tells others that it leads a partition before its coordinator has heard of it."""
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        late = set[int]()
+
+        def listed(broker_id: int, version: int, request: Any) -> Any:
+            own = [id_ for id_ in GROUPS if fake.coordinator(id_) == broker_id]
+            if broker_id not in late:
+                late.add(broker_id)
+                own = [id_ for id_ in own if offsets_partitions([id_], PARTITIONS) != [HIDDEN]]
+            return answers.list_groups(version, NONE, tuple(own))
+
+        fake.control(LIST_GROUPS, listed)
+        listing = (await admin.list_groups()).require_complete()
+    assert sorted(listing) == sorted(GROUPS)
+    assert late == {1, 2}
+
+
+@pytest.mark.safety
+async def test_a_listing_by_brokers_of_which_another_one_coordinates_a_partition_is_not_complete() -> None:
+    """The metadata is older than the move: it names the leader of before, also afterwards."""
+    async with FakeCluster(groups=set(GROUPS[1:])) as fake, client(fake) as admin:
+        (await admin.list_groups()).require_complete()
+        before = fake.coordinator(GROUPS[0])
+        ports = dict(enumerate((int(place.rpartition(":")[2]) for place in fake.bootstrap.split(",")), start=1))
+
+        def describe(broker_id: int, version: int, request: Any) -> Any:
+            gone = [broker_id == before and offsets_partitions([id_], PARTITIONS) == [HIDDEN] for id_ in request.groups]
+            codes = {
+                id_: NOT_COORDINATOR if is_gone else NONE for id_, is_gone in zip(request.groups, gone, strict=True)
+            }
+            return answers.describe_groups(version, codes)
+
+        def find(broker_id: int, version: int, request: Any) -> Any:
+            return answers.find_coordinators(version, dict.fromkeys(request.coordinator_keys, 3 - before), ports)
+
+        fake.control(DESCRIBE_GROUPS, describe)
+        fake.control(FIND_COORDINATOR, find)
+        listing = await admin.list_groups()
+    assert list(listing.errors) == [WHERE]
+    assert f"it moved from broker {before} to {3 - before} while groups were listed" in str(listing.errors[WHERE])
+
+
+@pytest.mark.parametrize(
+    ("code", "complete"),
+    [(ErrorCode.group_authorization_failed, True), (ErrorCode.coordinator_load_in_progress, False)],
+)
+async def test_a_user_who_may_see_some_groups_only_has_them_all_and_a_partition_that_is_loading_lists_none(
+    code: ErrorCode, complete: bool
+) -> None:
+    async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
+        fake.control(
+            DESCRIBE_GROUPS,
+            lambda _, version, asked: answers.describe_groups(version, dict.fromkeys(asked.groups, code)),
+        )
+        assert (await admin.list_groups()).complete is complete
+
+
 async def test_a_cluster_that_places_groups_otherwise_lists_all_of_them() -> None:
     async with FakeCluster(groups=set(GROUPS), own_hash=True) as fake, client(fake) as admin:
         assert (await admin.list_groups()).complete
