@@ -17,11 +17,13 @@ class Product:
 
     :param note: what differs, in one sentence.
     :param lists_empty_groups: whether a listing has groups without members. Default true.
+    :param places_as_kafka: whether a group's partition of ``__consumer_offsets`` is that of its hash. Default false.
     """
 
     name: str
     note: str
     lists_empty_groups: bool = True
+    places_as_kafka: bool = False
 
 
 EVENT_HUBS = Product(
@@ -38,7 +40,7 @@ MSK_SERVERLESS = Product(
     name="Amazon MSK Serverless",
     note="It reads one group per request and may answer DescribeGroups late; a group without an answer is kept.",
 )
-MSK = Product(name="Amazon MSK", note="It behaves as the Apache Kafka release that it runs.")
+MSK = Product(name="Amazon MSK", note="It behaves as the Apache Kafka release that it runs.", places_as_kafka=True)
 REDPANDA = Product(
     name="Redpanda",
     note="It maps groups to brokers in its own way, so coordinators are looked up; older releases read one group per "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -82,10 +82,10 @@ async def list_groups(
         before = await calls.cluster.fresh_metadata()
         found, errors = await _ask(calls, before.brokers, handler)
         moved = dict[BrokerId | TopicPartition, KafkaGroupsError]()
-        if not (errors or is_filtered or _product(calls)) and (unlisted := _without_groups(before, found)):
+        if not (errors or is_filtered) and _places_as_kafka(calls) and (unlisted := _without_groups(before, found)):
             moved = await _not_loaded(calls, before, unlisted)
-            if not moved:  # a leader may have begun to load them when it had listed the others
-                again, errors = await _ask(calls, set(unlisted.values()), handler)
+            if not moved:  # they are loaded by now, whoever coordinates them, and may not have been a moment ago
+                again, errors = await _ask(calls, before.brokers, handler)
                 known = {listing.group_id for listing in found}
                 found += [listing for listing in again if listing.group_id not in known]
         if not (errors or moved):
@@ -121,6 +121,11 @@ def _product(calls: Calls) -> Product | None:
     return recognize((broker.host for broker in metadata.brokers.values()), metadata.cluster_id)
 
 
+def _places_as_kafka(calls: Calls) -> bool:
+    product = _product(calls)
+    return product is None or product.places_as_kafka
+
+
 class _ProbeHandler(DescribeClassicGroupsHandler):
     """DescribeGroups, which a coordinator answers for groups that do not exist, too."""
 
@@ -142,13 +147,13 @@ async def _ask(
     return listings, errors
 
 
-def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> dict[int, BrokerId]:
-    """Return the leaders of the partitions of ``__consumer_offsets`` of which no group is listed: none of many groups.
+def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
+    """Return the partitions of ``__consumer_offsets`` of which no group is listed: none of many groups.
 
     A partition without a leader is an error of its own.
     """
     if metadata.offsets_topic is None:
-        return {}
+        return set()
     leaders = metadata.offsets_topic.leaders
     left = set(range(len(leaders))) - {where.partition for where in metadata.leaderless_partitions()}
     turns = len(listings) // _LISTED_AT_ONCE + 1  # each of all brokers' groups
@@ -156,32 +161,29 @@ def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing])
         some = listings[turn::turns]
         places = offsets_partitions([listing.group_id for listing in some], len(leaders))
         if any(leaders[place] != listing.coordinator for place, listing in zip(places, some, strict=True)):
-            return {}  # groups are placed otherwise than Kafka places them
+            return set()  # groups are placed otherwise than Kafka places them
         left.difference_update(places)
         if not left:  # as nearly always after the first turn
             break
-    return {partition: leader for partition, leader in enumerate(leaders) if partition in left and leader is not None}
+    return left
 
 
 async def _not_loaded(
-    calls: Calls, before: ClusterMetadata, unlisted: Mapping[int, BrokerId]
+    calls: Calls, before: ClusterMetadata, unlisted: Set[int]
 ) -> dict[BrokerId | TopicPartition, KafkaGroupsError]:
-    """Return the partitions of ``__consumer_offsets`` whose leader does not coordinate their groups.
+    """Return the partitions of ``__consumer_offsets`` whose groups nobody coordinates.
 
     A leader lists no group of a partition that it has not begun to load, as after another broker's restart, or that it
     failed to load (Kafka 4), and says nothing of it. So one group that nobody made is described in each.
 
-    :param unlisted: the leaders of the partitions of which no group is listed.
+    :param unlisted: the partitions of which no group is listed.
     """
     count = len(before.offsets_topic.leaders) if before.offsets_topic is not None else 0
     probes = {_probe(partition, count): partition for partition in unlisted}
     errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = {}
-    for group_id, described, error in (await calls.ask_coordinators(list(probes), _ProbeHandler())).values():
+    for group_id, _, error in (await calls.ask_coordinators(list(probes), _ProbeHandler())).values():
         where = TopicPartition(OFFSETS_TOPIC, probes[group_id])
-        leader = unlisted[where.partition]
-        if described is not None and described.coordinator != leader:
-            errors[where] = _moved_error(where, leader, described.coordinator)
-        elif error is not None and not (isinstance(error, BrokerError) and error.code == _FORBIDDEN):
+        if error is not None and not (isinstance(error, BrokerError) and error.code == _FORBIDDEN):
             errors[where] = error
     return errors
 
@@ -199,16 +201,12 @@ def _moved(before: ClusterMetadata, after: ClusterMetadata) -> dict[BrokerId | T
         return {}
     leaders = zip(before.offsets_topic.leaders, after.offsets_topic.leaders, strict=False)
     return {
-        (where := TopicPartition(OFFSETS_TOPIC, partition)): _moved_error(where, old, new)
+        TopicPartition(OFFSETS_TOPIC, partition): broker_error(
+            ErrorCode.not_leader_or_follower,
+            METADATA,
+            subject=f"{OFFSETS_TOPIC}-{partition}",
+            message=f"it moved from broker {old} to {new} while groups were listed, so its groups may be missing",
+        )
         for partition, (old, new) in enumerate(leaders)
         if old not in (None, new)
     }
-
-
-def _moved_error(where: TopicPartition, old: BrokerId | None, new: BrokerId | None) -> BrokerError:
-    return broker_error(
-        ErrorCode.not_leader_or_follower,
-        METADATA,
-        subject=f"{where.topic}-{where.partition}",
-        message=f"it moved from broker {old} to {new} while groups were listed, so its groups may be missing",
-    )

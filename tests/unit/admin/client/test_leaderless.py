@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cluster import products
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.exceptions import IncompleteListingError
 from airflow_kafka_groups.models import TopicPartition
@@ -82,8 +84,12 @@ async def test_where_each_partition_lists_a_group_nothing_else_is_asked(groups: 
 
 
 @pytest.mark.safety
-async def test_groups_of_a_partition_that_its_leader_loads_only_when_it_has_listed_the_others_are_listed() -> None:
+@pytest.mark.parametrize("product", [None, products.MSK], ids=["Kafka", "MSK"])
+async def test_groups_of_a_partition_that_its_leader_loads_only_when_it_has_listed_the_others_are_listed(
+    product: products.Product | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A broker tells others that it leads a partition before its coordinator has heard of it."""
+    monkeypatch.setattr(products, "_SERVERS", ((re.compile(""), product),))
     async with FakeCluster(groups=set(GROUPS)) as fake, client(fake) as admin:
         late = set[int]()
 
@@ -98,31 +104,6 @@ async def test_groups_of_a_partition_that_its_leader_loads_only_when_it_has_list
         listing = (await admin.list_groups()).require_complete()
     assert sorted(listing) == sorted(GROUPS)
     assert late == {1, 2}
-
-
-@pytest.mark.safety
-async def test_a_listing_by_brokers_of_which_another_one_coordinates_a_partition_is_not_complete() -> None:
-    """The metadata is older than the move: it names the leader of before, also afterwards."""
-    async with FakeCluster(groups=set(GROUPS[1:])) as fake, client(fake) as admin:
-        (await admin.list_groups()).require_complete()
-        before = fake.coordinator(GROUPS[0])
-        ports = dict(enumerate((int(place.rpartition(":")[2]) for place in fake.bootstrap.split(",")), start=1))
-
-        def describe(broker_id: int, version: int, request: Any) -> Any:
-            gone = [broker_id == before and offsets_partitions([id_], PARTITIONS) == [HIDDEN] for id_ in request.groups]
-            codes = {
-                id_: NOT_COORDINATOR if is_gone else NONE for id_, is_gone in zip(request.groups, gone, strict=True)
-            }
-            return answers.describe_groups(version, codes)
-
-        def find(broker_id: int, version: int, request: Any) -> Any:
-            return answers.find_coordinators(version, dict.fromkeys(request.coordinator_keys, 3 - before), ports)
-
-        fake.control(DESCRIBE_GROUPS, describe)
-        fake.control(FIND_COORDINATOR, find)
-        listing = await admin.list_groups()
-    assert list(listing.errors) == [WHERE]
-    assert f"it moved from broker {before} to {3 - before} while groups were listed" in str(listing.errors[WHERE])
 
 
 @pytest.mark.parametrize(
