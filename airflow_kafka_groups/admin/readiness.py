@@ -83,7 +83,7 @@ def judge_readiness(group: GroupDescription, oldest_broker: Release | None) -> G
         group_id=group.group_id,
         status=status,
         group_type=GroupType.UNKNOWN.value if group.state is GroupState.DEAD else group.type.value,
-        protocol_type=group.protocol_type,
+        protocol_type="" if group.state is GroupState.DEAD else group.protocol_type,
         assignor=group.protocol,
         moves_to=group.protocol or None if has_moved else SERVER_ASSIGNORS.get(group.protocol),
         members=len(group.members),

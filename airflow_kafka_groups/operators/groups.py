@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
@@ -121,11 +123,12 @@ class ListGroupsOperator(_ListingOperator):
 
 
 def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
+    exists = group.state is not GroupState.DEAD  # brokers describe what does not exist, with any type
     return {
         "group_id": group.group_id,
         "state": group.state.value,
-        "type": group.type.value,
-        "protocol_type": group.protocol_type,
+        "type": (group.type if exists else GroupType.UNKNOWN).value,
+        "protocol_type": group.protocol_type if exists else "",
         "coordinator": group.coordinator,
     }
 

@@ -60,6 +60,8 @@ def test_groups_are_described(admin: FakeAdmin) -> None:
     found = run(DescribeGroupsOperator, group_ids=["live", "g1", "gone", "live"])
     assert (found["states"], found["failed"]) == ({"Stable": 1, "Dead": 1}, 1)
     assert found["groups"][0]["members"] == 2
+    gone = found["groups"][1]
+    assert (gone["group_id"], gone["type"], gone["protocol_type"]) == ("gone", "unknown", ""), "brokers name any type"
     assert "AUTHORIZATION" in found["failures"]["g1"]
     with pytest.raises(GroupsFailedError):
         run(DescribeGroupsOperator, group_ids=["live", "g1"], fail_on_error=True)
