@@ -74,6 +74,38 @@ def test_a_sign_of_life_that_came_after_a_complete_observation_counts_whichever_
     )
 
 
+EVERY: dict[str, Any] = {"include": ["*"], "exclude": []}
+FEWER: dict[str, dict[str, Any]] = {
+    "named": {**EVERY, "group_ids": ["used"]},  # as offsets_to_spark takes one
+    "included": {**EVERY, "include": ["u*"]},
+    "excluded": {**EVERY, "exclude": ["idle"]},
+}
+
+
+@pytest.mark.parametrize("scope", FEWER.values(), ids=FEWER)
+def test_a_snapshot_of_some_groups_ends_the_idle_time_of_no_other_group(
+    spark: SparkSession, tmp_path: Path, scope: dict[str, Any]
+) -> None:
+    for number in (0, 1, 3):
+        write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
+    write_snapshot(tmp_path, 2, seen(2, group="used", **MEMBER), scope=scope)
+    summary = judge(spark, tmp_path)
+    idle, used = written(tmp_path, 3)
+    facts = ("group_id", "verdict", "idle_seconds", "observations")
+    assert [idle[name] for name in facts] == ["idle", "stale", 3 * HOUR, 3]
+    assert [used[name] for name in facts] == ["used", "settling", 0, 1]
+    why = "looked for some groups only: only signs of life in it count"
+    assert summary["skipped"] == [{"name": snapshot_id(2), "why": why}]
+
+
+def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
+    before, after = {**EVERY, "exclude": ["a"]}, {**EVERY, "exclude": ["a", "b"]}
+    for number, scope in enumerate((EVERY, before, after)):
+        write_snapshot(tmp_path, number, seen(number, group="idle"), scope=scope)
+    judge(spark, tmp_path)
+    assert [row["observations"] for row in written(tmp_path, 2)] == [3]
+
+
 @pytest.mark.parametrize("number", range(len(POLICIES)))
 def test_incomplete_snapshots_never_lengthen_an_idle_time(number: int) -> None:
     random, shorter = Random(f"never longer {number}"), 0

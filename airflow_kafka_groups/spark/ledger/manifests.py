@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
@@ -88,7 +89,23 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
         return f"is not complete (missing from the listing: {missing or 'not named'})"
     if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
         return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
+    if judged is not None and _looked_for_fewer(manifest.scope, judged.scope):
+        return "looked for some groups only"
     return None
+
+
+def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bool:
+    """Return whether a snapshot lacks groups only because it did not look for them.
+
+    Where the patterns of all snapshots were changed, the older ones still count: for the groups that both select.
+    """
+    if scope == judged:
+        return False
+    return "group_ids" in scope or (_has_patterns(scope) and not _has_patterns(judged))
+
+
+def _has_patterns(scope: Mapping[str, Any]) -> bool:
+    return bool(scope.get("exclude")) or list(scope.get("include", ())) not in ([], ["*"])
 
 
 def _backwards(
