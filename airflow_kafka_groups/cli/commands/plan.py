@@ -7,7 +7,13 @@ import shlex
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, Numbers, add_pattern_arguments, policy_of
+from airflow_kafka_groups.cli.commands.selection import (
+    MAX_GAP_SECONDS,
+    Numbers,
+    add_pattern_arguments,
+    policy_of,
+    take_defaults,
+)
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
@@ -60,28 +66,30 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
-    from airflow_kafka_groups.contracts.evidence import recorded_sentence
+    from airflow_kafka_groups.contracts.evidence import REQUIRED, recorded_sentence
     from airflow_kafka_groups.hooks.storage import open_policy
     from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
     from airflow_kafka_groups.maintenance.report.write import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    file = None if args.policy_file is None else open_policy("--policy-file", absolute_place(args.policy_file))
-    for name in _OF_RULES if file else ():
-        if getattr(args, name) is not None:  # whoever gives one expects it to count
-            remedy = "is for plans without a policy file, whose rules have their own: leave one of them out"
-            raise ConfigurationError(flag_of(name), getattr(args, name), remedy)
+    given = {name: value for name in _OF_RULES if (value := getattr(args, name)) is not None}
+    args.policy_file = args.policy_file and absolute_place(args.policy_file)
+    defaults = take_defaults(args, _NUMBERS, {})
+    file = None if args.policy_file is None else open_policy("--policy-file", args.policy_file)
+    for name, value in given.items() if file else ():  # whoever gives one expects it to count
+        remedy = "is for plans without a policy file, whose rules have their own: leave one of them out"
+        raise ConfigurationError(flag_of(name), value, remedy)
     policy = policy_of(
         args,
         settings,
         _NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
-        require_commit_log=args.require_commit_log,
+        require_commit_log=args.require_commit_log or defaults.get("commit_log") == REQUIRED,
         max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
     judged = _require_verdicts(args, layout, cluster.storage_path, policy if file is None else policy.by_file(file))
-    retention = args.offsets_retention_minutes
+    retention = args.offsets_retention_minutes or defaults.get("offsets_retention_minutes") or None
     plan, path = plan_snapshot(
         layout,
         policy,

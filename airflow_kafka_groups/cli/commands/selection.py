@@ -57,6 +57,32 @@ def filter_of(args: argparse.Namespace) -> GroupFilter:
     return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
 
 
+def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[str, str]) -> Mapping[str, Any]:
+    """Fill in the options of a plan that were not given as the shipped DAGs do: a group that they spare is spared here.
+
+    The groups that are left out by default are so in any case.
+
+    :param renamed: options with another name in the defaults.
+
+    Returns the site's defaults. Raises ``ConfigurationError`` for those that cannot be read.
+    """
+    from airflow_kafka_groups.hooks.arguments import optional, read_patterns, read_text
+    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
+    from airflow_kafka_groups.operators.dag_form import check_default_names
+
+    defaults = site_defaults()
+    check_default_names(defaults)
+    for name, (read, _) in numbers.items():
+        of_site = renamed.get(name, name)
+        if getattr(args, name) is None and defaults.get(of_site) is not None:
+            setattr(args, name, read(f"{DEFAULTS}.{of_site}", defaults[of_site]))
+    args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
+    args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
+    if args.policy_file is None:
+        args.policy_file = optional(read_text)(f"{DEFAULTS}.policy_file", defaults.get("policy_file"))
+    return defaults
+
+
 def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
     """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from pathlib import Path
 
@@ -51,6 +52,14 @@ def test_a_limit_that_would_not_count_is_refused(admin: FakeAdmin, stored: Cli, 
     code, done, said = stored(*of, *option)
     assert (code, done, admin.asked("delete offsets")) == (2, None, [])
     assert f"{option[0]}: is for a new plan" in said
+
+
+@pytest.mark.safety
+def test_the_site_defaults_of_the_dag_count(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = {"topic_idle_seconds": "2h", "max_share": 1}
+    for exclude, topics in (([], ["old"]), (["app"], [])):
+        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({**limits, "exclude": exclude}))
+        assert [item["topic"] for item in stored("prune-topics")[1]["topics"]] == topics
 
 
 def test_what_is_kept_is_shown_with_the_reason(stored: Cli) -> None:

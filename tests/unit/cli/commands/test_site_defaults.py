@@ -1,0 +1,77 @@
+"""Plans of the command line keep what those of the shipped DAGs keep: by the site's KAFKA_GROUPS_DEFAULTS."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators import scene
+from tests.unit.operators.scene import CLUSTER
+
+
+@pytest.fixture(autouse=True)
+def judged(admin: FakeAdmin, tmp_path: Path) -> str:
+    return scene.judged_once(admin, tmp_path, ["a", "b", "c"], ["live"])
+
+
+def defaults(monkeypatch: pytest.MonkeyPatch, **values: Any) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(values))
+
+
+@pytest.mark.safety
+def test_a_group_that_the_site_excludes_is_not_planned(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults(monkeypatch, exclude=["a"])
+    for more, planned in (((), ["b", "c"]), (("--exclude", "b"), ["c"]), (("--include", "a"), [])):
+        code, found, _ = stored("plan", "--max-share", "1", *more)
+        assert (code, sorted(group["group_id"] for group in found["groups"])) == (0, planned), more
+
+
+@pytest.mark.safety
+def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "version: 1\nlimits: {max_share: 1.0}\nprotect: [a]\nrules: [{name: r, action: delete, idle: 1d}]\n"
+    )
+    defaults(monkeypatch, policy_file=str(tmp_path / "policy.yaml"), min_idle_seconds="9d", max_share=1)
+    code, found, _ = stored("plan")
+    assert (code, sorted(group["group_id"] for group in found["groups"])) == (0, ["b", "c"])
+    code, _, said = stored("plan", "--min-idle", "1d")
+    assert (code, "--min-idle (got '1d'): is for plans without a policy file" in said) == (2, True)
+
+
+def test_the_limits_of_the_site_count_unless_others_are_given(
+    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = {"min_idle_seconds": "1d", "min_observations": 3, "max_groups": 1, "max_share": 1, "max_gap_seconds": "3d"}
+    defaults(monkeypatch, **limits, include=["a", "b"], offsets_retention_minutes=0, commit_log="auto")
+    policy = load_plan(Layout(tmp_path, CLUSTER), stored("plan")[1]["plan_id"]).policy
+    assert (policy.min_idle_seconds, policy.min_observations, policy.max_groups) == (86_400, 3, 1)
+    assert (policy.max_share, policy.max_gap_seconds, policy.include) == (1, 3 * 86_400, ("a", "b"))
+    _, found, _ = stored("plan", "--max-groups", "7", "--include", "c")
+    policy = load_plan(Layout(tmp_path, CLUSTER), found["plan_id"]).policy
+    assert (policy.max_groups, policy.include) == (7, ("c",))
+
+
+@pytest.mark.safety
+def test_a_site_that_requires_the_log_of_commits_gets_no_plan_without_it(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert stored("plan")[0] == 0
+    defaults(monkeypatch, commit_log="required")
+    code, _, said = stored("plan")
+    assert (code, "log of commits" in said) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("max_groups", 0), ("min_idle_seconds", "7x"), ("exclude", ["re:("]), ("exlude", ["a"])]
+)
+def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    defaults(monkeypatch, **{name: value})
+    code, _, said = stored("plan")
+    assert (code, "KAFKA_GROUPS_DEFAULTS" in said, name in said) == (2, True, True)
