@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # Airflow warns of every connection type with an underscore. It reads its levels once, when it is first imported.
     os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
     arguments = list(sys.argv[1:] if argv is None else argv)
+    stdout_for("table")  # --help has letters that a locale may lack
     args = parse(arguments)
     return run_command(args.command, args)
 

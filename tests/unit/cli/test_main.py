@@ -32,6 +32,19 @@ def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[
     assert "Exit codes" in printed
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("encoding", ["latin-1", "ascii"])
+def test_help_can_be_read_where_the_locale_lacks_its_letters(
+    name: str, encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
+    monkeypatch.setattr(sys, "stdout", stdout)
+    with pytest.raises(SystemExit) as left:
+        main([name, "--help"])
+    stdout.flush()
+    assert (left.value.code, b"Exit codes" in stdout.buffer.getvalue()) == (0, True)
+
+
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--help"])
