@@ -24,8 +24,8 @@ _CONNECTION = "Check the servers, the security settings and the credentials of t
 def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
-    help_text = "idle time of the clean-up, to compare with the brokers' retention (default: 7d)"
-    add_value(parser, "min_idle_seconds", help_text, "7d")
+    help_text = "idle time of the clean-up, to compare with the brokers' retention (default: the DAGs')"
+    add_value(parser, "min_idle_seconds", help_text)
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     report = Report()
     cluster = Cluster(args)
-    _examine_cluster(cluster, read_duration("--min-idle", args.min_idle_seconds), report)
+    _examine_cluster(cluster, _idle_time(args, report), report)
     _examine_storage(cluster, report)
     examine_airflow(report)
     examine_spark(report)
@@ -49,6 +49,21 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             return ExitCode.INCOMPLETE
         case _:
             return ExitCode.DONE
+
+
+def _idle_time(args: argparse.Namespace, report: Report) -> float:
+    """Return the idle time that was given, or that of the site's DAGs, in seconds."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
+    from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, check_default_names
+
+    if args.min_idle_seconds is not None:
+        return read_duration("--min-idle", args.min_idle_seconds)
+    usual = CLEANUP_FORM["min_idle_seconds"]["default"]
+    with report.checking("defaults", f"Correct {DEFAULTS}: DAGs and commands fail by it.", ConfigurationError):
+        defaults = site_defaults()
+        check_default_names(defaults)
+        return read_duration(f"{DEFAULTS}.min_idle_seconds", defaults.get("min_idle_seconds", usual))
+    return read_duration("--min-idle", usual)
 
 
 def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:

@@ -51,6 +51,26 @@ def test_a_warning_has_the_exit_code_3_and_a_remedy(stored: Cli) -> None:
     assert "offsets.retention.minutes" in retention["remedy"]
 
 
+def test_the_idle_time_is_that_of_the_dags(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever lowers it as the remedy says reads the same warning no more."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"min_idle_seconds": "5d"}))
+    (retention,) = [row for row in stored("doctor")[1] if row["check"] == "offsets retention"]
+    assert "the idle time is 5 days" in retention["text"]
+    (retention,) = [row for row in stored("doctor", "--min-idle", "6d")[1] if row["check"] == "offsets retention"]
+    assert "the idle time is 6 days" in retention["text"]
+
+
+@pytest.mark.parametrize("defaults", ["no JSON", '{"min_idle_second": "5d"}', '{"min_idle_seconds": "5x"}'])
+def test_defaults_by_which_every_dag_fails_are_found(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, defaults: str
+) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", defaults)
+    code, found, _ = stored("doctor")
+    (failed,) = [row for row in found if row["check"] == "defaults"]
+    assert (code, failed["status"], "KAFKA_GROUPS_DEFAULTS" in failed["text"]) == (1, "failed", True)
+    assert checks(found)["brokers"] == "ok"
+
+
 def test_a_failure_has_the_exit_code_1(stored: Cli, admin: FakeAdmin) -> None:
     admin.sees_topics = False
     code, found, _ = stored("doctor")
