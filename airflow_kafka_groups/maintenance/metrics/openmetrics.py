@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
 
@@ -78,9 +79,14 @@ def openmetrics(cluster: str, metrics: GroupMetrics) -> str:
 def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) -> StoragePath:
     """Replace the file. On a disk, a scraper sees the old or the new one, never a part.
 
-    Raises ``MaintenanceError`` and ``StorageError``.
+    Raises ``MaintenanceError``, ``StorageError``, and ``ConfigurationError`` for a folder.
     """
-    return write_file(path.parent, path.name, openmetrics(cluster, metrics).encode())
+    try:
+        return write_file(path.parent, path.name, openmetrics(cluster, metrics).encode())
+    except StorageError as error:
+        if isinstance(error.__cause__, IsADirectoryError):
+            raise ConfigurationError("openmetrics_path", str(path), "is a folder: name the file in it") from None
+        raise
 
 
 def _samples(metrics: GroupMetrics) -> Mapping[str, Iterable[tuple[str, float | None]]]:
