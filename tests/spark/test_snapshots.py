@@ -119,6 +119,7 @@ def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(spark: SparkSe
         find(spark, tmp_path)
     (tmp_path / CLUSTER / "manifests").mkdir(parents=True)
     (tmp_path / "other").mkdir()
+    (tmp_path / "_journal").mkdir()
     with pytest.raises(SnapshotError, match=r"first, or check --base and --cluster\. Clusters there: c, other"):
         find(spark, tmp_path)
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.ids import is_id, time_of
+from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
 from airflow_kafka_groups.spark.frames import read_stored
@@ -216,7 +216,7 @@ def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> 
             f"cluster {cluster} has data but no manifest in {base}/{cluster}/manifests: its snapshots are "
             f"incomplete. {_TAKE_ONE}"
         )
-    others = storage.folders(base)
+    others = list(filter(is_cluster_name, storage.folders(base)))  # not the journal
     known = f" Clusters there: {', '.join(others[:10])}." if others else ""
     where = f"no snapshot of cluster {cluster} in {base}/{cluster}/manifests"
     return f"{where}. {_TAKE_ONE}, or check --base and --cluster.{known}"
