@@ -45,7 +45,12 @@ def main(arguments: Sequence[str]) -> int:
         print(_USAGE, file=sys.stderr)
         return 2
     whole = bool(options)
-    write_bundle(Path(target), whole=whole)
+    try:
+        write_bundle(Path(target), whole=whole)
+    except OSError as error:
+        why = error.strerror or str(error)
+        print(f"error: TARGET.zip (got {target!r}): cannot be written: {why}; name another file", file=sys.stderr)
+        return 2
     if not whole:
         print(APPLICATION)
     return 0

@@ -116,6 +116,16 @@ def test_the_bundle_s_usage_is_shown_and_no_file_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_place_where_no_bundle_can_be_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("mine")
+    for target in (tmp_path, tmp_path / "nowhere" / "jobs.zip", tmp_path / "file" / "jobs.zip"):
+        assert bundle([str(target)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == "", "spark-submit must not start what could not be written"
+        assert f"TARGET.zip (got '{target}'): cannot be written: " in printed.err
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "file"]
+
+
 def test_the_bundle_s_program_prints_the_application(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert bundle([str(tmp_path / "jobs.zip")]) == 0
     assert capsys.readouterr().out == f"{APPLICATION}\n"
