@@ -98,6 +98,23 @@ def test_a_snapshot_of_some_groups_ends_the_idle_time_of_no_other_group(
     assert summary["skipped"] == [{"name": snapshot_id(2), "why": why}]
 
 
+def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+    for number in (0, 2):
+        write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
+    for number in (3, 4):
+        write_snapshot(tmp_path, number, seen(number, group="used"), scope=FEWER["named"])
+    found = judge(spark, tmp_path)
+    assert (found["snapshot_id"], found["groups"]) == (snapshot_id(2), 2)
+    assert [(skipped["name"], skipped["why"]) for skipped in found["skipped"]] == [
+        (snapshot_id(number), "looked for some groups only") for number in (4, 3)
+    ]
+    found = judge(spark, tmp_path, "--snapshot-id", snapshot_id(4))
+    assert (found["snapshot_id"], found["groups"]) == (snapshot_id(4), 1)
+    for number in (0, 2):
+        (tmp_path / CLUSTER / "manifests" / f"{snapshot_id(number)}.json").unlink()
+    assert judge(spark, tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
+
+
 def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
     before, after = {**EVERY, "exclude": ["a"]}, {**EVERY, "exclude": ["a", "b"]}
     for number, scope in enumerate((EVERY, before, after)):

@@ -165,7 +165,7 @@ def _row_of_verdict(layout: Layout, group_id: str) -> Row:
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 
     try:
-        newest = latest_manifest(layout).snapshot_id
+        newest = latest_manifest(layout, to_judge=True).snapshot_id
         snapshot_id = newest_judged(layout) or newest
         every = load_verdicts(layout, snapshot_id)
     except KafkaGroupsError as error:

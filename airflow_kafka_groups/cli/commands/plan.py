@@ -139,7 +139,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
     from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 
-    snapshot_id: str = args.snapshot_id or latest_manifest(layout).snapshot_id
+    snapshot_id: str = args.snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
     if args.snapshot_id is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
         say(f"Snapshot {snapshot_id} is not judged: planning from {judged}, the newest that is.")
         return str(judged)

@@ -48,7 +48,7 @@ def plan_snapshot(
     asked = policy if file is None else policy.by_file(file)
     floors.require_policy(asked)
     bounded, bound = floors.bind(asked)
-    judged = snapshot_id or latest_manifest(layout).snapshot_id
+    judged = snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
     snapshot = SnapshotReader(layout, judged)
     retention = snapshot.manifest.offsets_retention_minutes or offsets_retention_minutes
     notes = [

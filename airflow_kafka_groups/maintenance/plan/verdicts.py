@@ -131,7 +131,7 @@ def newest_judged(layout: Layout) -> str | None:
     Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` without a snapshot,
     and ``StorageError``.
     """
-    newest = latest_manifest(layout).snapshot_id
+    newest = latest_manifest(layout, to_judge=True).snapshot_id
     return next((id_ for id_ in (newest, *reversed(snapshot_ids(layout))) if layout.judged(id_)), None)
 
 

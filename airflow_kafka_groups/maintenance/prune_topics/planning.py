@@ -70,7 +70,7 @@ def plan_topics(
         raise PlanError(
             "the log of commits is required (require_commit_log), and topics are judged without it: nothing is pruned"
         )
-    newest = latest_manifest(layout).snapshot_id if snapshot_id is None else snapshot_id
+    newest = latest_manifest(layout, to_judge=True).snapshot_id if snapshot_id is None else snapshot_id
     snapshot = SnapshotReader(layout, newest)
     at = now or utc_now()
     expires_at = require_usable(snapshot.manifest, bounded, at)

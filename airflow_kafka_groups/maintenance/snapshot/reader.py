@@ -85,18 +85,25 @@ def is_partial(manifest: SnapshotManifest) -> bool:
     return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
 
 
-def latest_manifest(layout: Layout) -> SnapshotManifest:
+def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
     """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none among the newest 100.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
+
+    :param to_judge: pass over snapshots of named groups, where there is another one: they show nothing of all others.
     """
-    incomplete = 0
+    incomplete, named = 0, None
     ids = snapshot_ids(layout)
     for snapshot_id in islice(reversed(ids), _MOST_READ):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
-        if manifest.complete:
+        if not manifest.complete:
+            incomplete += 1
+        elif to_judge and "group_ids" in manifest.scope:
+            named = named or manifest
+        else:
             return manifest
-        incomplete += 1
+    if named is not None:
+        return named
     if incomplete < len(ids):
         raise SnapshotError(
             f"the newest {incomplete} of {len(ids)} snapshots in {layout.manifests} are incomplete, and older ones are "

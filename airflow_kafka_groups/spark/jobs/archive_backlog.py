@@ -84,7 +84,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.plan_id:
         group_ids, planned = read_plan(Storage(spark, folder), folder, arguments.plan_id)
         snapshot_id = snapshot_id or planned
-    history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1)
+    history = find_history(
+        spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1, of_named=True
+    )
     snapshot = history.judged
     # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
     name, attempt = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids), uuid.uuid4().hex[:8]

@@ -73,12 +73,14 @@ def find_history(
     snapshot_id: str | None = None,
     max_snapshots: int = 1000,
     max_days: float = 0.0,
+    of_named: bool = False,
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
     :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
+    :param of_named: whether the newest may be one of named groups only. Default false: one of more groups, if any.
     """
     folder = f"{base}/{cluster}"
     storage = Storage(spark, folder)
@@ -99,7 +101,9 @@ def find_history(
     if max_days:
         oldest = time_of(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
-    manifests, incomplete, passed_over = newest_complete(storage, folder, cluster, ids, max_snapshots)
+    manifests, incomplete, passed_over = newest_complete(
+        storage, folder, cluster, ids, max_snapshots, chosen=of_named or snapshot_id is not None
+    )
     incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]

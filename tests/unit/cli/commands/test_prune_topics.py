@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators.scene import CLUSTER
@@ -60,6 +64,18 @@ def test_the_site_defaults_of_the_dag_count(stored: Cli, monkeypatch: pytest.Mon
     for exclude, topics in (([], ["old"]), (["app"], [])):
         monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({**limits, "exclude": exclude}))
         assert [item["topic"] for item in stored("prune-topics")[1]["topics"]] == topics
+
+
+def test_a_snapshot_of_one_group_is_not_what_is_planned_from(admin: FakeAdmin, stored: Cli, tmp_path: Path) -> None:
+    """As offsets_to_spark takes one: it shows nothing of all other groups."""
+    layout = Layout(tmp_path, CLUSTER)
+    newest = snapshot_ids(layout)[-1]
+    admin.groups["other"] = FakeGroup()
+    later = utc_now() + timedelta(seconds=3)
+    asyncio.run(take_snapshot(admin, layout, group_ids=["other"], now=lambda: later))
+    code, made, _ = stored(*PLAN)
+    assert (code, snapshot_ids(layout)[-2], made["snapshot_id"]) == (0, newest, newest)
+    assert [item["topic"] for item in made["topics"]] == ["old"]
 
 
 def test_what_is_kept_is_shown_with_the_reason(stored: Cli) -> None:
