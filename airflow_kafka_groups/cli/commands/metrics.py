@@ -37,7 +37,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
     most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)
     selected = filter_of(args)
-    layout = Cluster(args).layout()
+    cluster = Cluster(args)
+    _ = cluster.settings  # an option that is wrong is an error, although no broker is asked
+    layout = cluster.layout()
     snapshot_id, metrics = metrics_of_snapshot(layout, args.snapshot_id, selected, most)
     place = args.openmetrics_path
     if place is not None:

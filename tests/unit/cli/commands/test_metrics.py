@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.cli.commands import metrics
+from airflow_kafka_groups.cli.main import main
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.openmetrics import read_openmetrics
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
+from tests.unit.operators.scene import CLUSTER
 
 
 @pytest.fixture(autouse=True)
@@ -48,3 +50,12 @@ def test_a_folder_is_named_as_what_is_wrong(stored: Cli, tmp_path: Path) -> None
     assert (code, found) == (2, None)
     assert f"openmetrics_path (got '{folder}'): is a folder: name the file in it" in said
     assert [path.name for path in tmp_path.iterdir() if "textfile" in path.name] == ["textfile"], "no remains"
+
+
+@pytest.mark.parametrize("connection", [("--config", "no-such-file"), ("--conn-id", "no_such_connection")])
+def test_a_connection_that_does_not_exist_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], connection: tuple[str, str]
+) -> None:
+    code = main(["metrics", *connection, "--storage-path", str(tmp_path), "--cluster", CLUSTER])
+    printed = capsys.readouterr()
+    assert (code, printed.out, connection[1] in printed.err) == (2, "", True)
