@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 _WELL = ("success", "skipped")
 
 
+def _read_policy_file(field: str, value: Any) -> str:
+    """Return the path. Raises ``ConfigurationError``; the DAGs of fleets have no file until somebody names one."""
+    if value == "":
+        remedy = "name the policy file that has the clusters: in the run's form, or in KAFKA_GROUPS_DEFAULTS"
+        raise ConfigurationError(field, value, remedy)
+    return read_place(field, value)
+
+
 class ListClustersOperator(DeclaredArguments, BaseOperator):
     """Return the clusters of a policy file, to map over: one run of a task group for each.
 
@@ -31,7 +39,7 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
 
     ui_color = "#d4e6f0"
 
-    policy_file = Argument(read_place)
+    policy_file = Argument(_read_policy_file)
 
     @sets_arguments
     def __init__(self, *, policy_file: str, **kwargs: Any) -> None:

@@ -32,7 +32,8 @@ def test_a_policy_without_clusters_is_an_error_before_anything_is_done(tmp_path:
         ListClustersOperator(task_id="c", policy_file=path).execute({})
     with pytest.raises(PolicyError, match="is missing"):
         ListClustersOperator(task_id="c", policy_file=f"{path}.not").execute({})
-    with pytest.raises(ConfigurationError, match="policy_file"):
+    unnamed = r"policy_file \(got ''\): name the policy file that has the clusters: in the run's form, or"
+    with pytest.raises(ConfigurationError, match=unnamed):
         ListClustersOperator(task_id="c", policy_file="")
 
 
