@@ -11,6 +11,7 @@ from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 if TYPE_CHECKING:
@@ -91,6 +92,8 @@ def _request(args: argparse.Namespace) -> KeepAliveRequest:
         given["offsets_retention_minutes"] = read_integer(
             "--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1
         )
+    if args.assignor and not args.allow_membership:
+        raise ConfigurationError("--assignor", args.assignor, "is that of a member: give --allow-membership, too")
     if args.assignor:
         given["assignors"] = tuple(args.assignor)
     return KeepAliveRequest(

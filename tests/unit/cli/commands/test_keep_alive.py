@@ -34,6 +34,13 @@ def test_without_yes_nothing_is_committed(admin: FakeAdmin, stored: Cli) -> None
     assert "--yes" in said
 
 
+def test_an_assignor_that_nobody_would_offer_is_refused(admin: FakeAdmin, stored: Cli) -> None:
+    """Whoever gives one expects a membership, by which a classic group is kept alive at all."""
+    code, found, said = stored("keep-alive", "classic", "--assignor", "mine", "--yes", *NOW)
+    assert (code, found, admin.asked("alter")) == (2, None, [])
+    assert "--assignor (got ['mine']): is that of a member: give --allow-membership, too" in said
+
+
 def test_yes_commits_and_says_until_when(admin: FakeAdmin, stored: Cli) -> None:
     code, found, _ = stored("keep-alive", "--include", "*", "--allow-membership", "--yes", *NOW)
     by_id = {group["group_id"]: group for group in found["groups"]}
