@@ -49,7 +49,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument("--approve-above", metavar="N", default="100", help="threshold for above_cap (default: 100)")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
     parser.add_argument(
-        "--groups-per-second", metavar="N", default="0", help="maximum deletions per second (default: no limit)"
+        "--groups-per-second", metavar="N", help="maximum deletions per second (default: the DAGs'; 0: no limit)"
     )
     parser.add_argument(
         "--bytes-per-second", metavar="N", default="0", help="maximum bytes written per second (default: no limit)"
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     digest = plan.digest if args.digest is None else check_digest("--digest", args.digest)
     with progress_bars() as progress, stoppable(args.stop_variable if args.yes else None, progress) as observer:
         limits = DeletionLimits(
-            groups_per_second=read_number("--groups-per-second", args.groups_per_second) or None,
+            groups_per_second=_pace(args) or None,
             bytes_per_second=read_number("--bytes-per-second", args.bytes_per_second) or None,
         )
         request = deletion_request(args, cluster, observer, limits, command="apply", leased=not args.no_lease)
@@ -83,6 +83,15 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             )
         )
     return _show(out, layout, plan, result, cluster)
+
+
+def _pace(args: argparse.Namespace) -> float:
+    """Return how many groups a second are deleted: as was given, or as by the site's DAGs, which spare its brokers."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
+
+    if args.groups_per_second is not None:
+        return read_number("--groups-per-second", args.groups_per_second)
+    return read_number(f"{DEFAULTS}.groups_per_second", site_defaults().get("groups_per_second", 0))
 
 
 def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResult, cluster: Cluster) -> ExitCode:

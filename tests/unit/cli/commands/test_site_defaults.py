@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.deletion import service
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
@@ -75,3 +77,22 @@ def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.Monk
     defaults(monkeypatch, **{name: value})
     code, _, said = stored("plan")
     assert (code, "KAFKA_GROUPS_DEFAULTS" in said, name in said) == (2, True, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "pace"), [((), 5.0), (("--groups-per-second", "2"), 2.0), (("--groups-per-second", "0"), None)]
+)
+def test_groups_are_deleted_at_the_pace_of_the_site(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, option: tuple[str, ...], pace: float | None
+) -> None:
+    used: list[float | None] = []
+
+    async def noted(*arguments: Any, **_: Any) -> None:
+        used.append(arguments[4].limits.groups_per_second)
+        raise PlanError("enough")
+
+    _, found, _ = stored("plan", "--max-share", "1")
+    monkeypatch.setattr(service, "delete_by_plan", noted)
+    defaults(monkeypatch, groups_per_second=5)
+    assert stored("apply", found["plan_id"], *option)[0] == 1
+    assert used == [pace]
