@@ -162,6 +162,19 @@ def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
         read_folder(spark, str(tmp_path), "k")
 
 
+@pytest.mark.safety
+def test_as_many_groups_of_another_run_are_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
+    """Of two runs at once, the one that read earlier wrote its groups last, and was killed before its summary."""
+    last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
+    last.selectExpr("*", "'earlier' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
+    summary = {"kafka_cluster_id": "k", "groups": 2, "read_until": "2026-01-01T00:00:00+00:00"}
+    (tmp_path / "summary.json").write_text(json.dumps({**summary, "run_id": "earlier"}))
+    assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
+    (tmp_path / "summary.json").write_text(json.dumps({**summary, "run_id": "later"}))
+    with pytest.raises(JobError, match="has the groups of run_id=earlier, and its summary is of the run later"):
+        read_folder(spark, str(tmp_path), "k")
+
+
 def test_a_cluster_that_cannot_be_reached_is_told_and_leaves_no_summary(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "kafka.properties"
     file.write_text("bootstrap.servers=127.0.0.1:1\ndefault.api.timeout.ms=2000\nrequest.timeout.ms=1000\n")

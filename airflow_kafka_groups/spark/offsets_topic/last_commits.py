@@ -175,7 +175,11 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         raise JobError(f"the groups in {folder} cannot be read ({first_line(exc)}): {remedy}") from exc
     if found != kafka_cluster_id:
         raise JobError(f"{folder} is of the Kafka cluster {found}, the snapshots are of {kafka_cluster_id}: {remedy}")
-    written, there = summary.get("groups"), _groups_in(spark, f"{folder}/groups")
+    files, run_id = _files_in(spark, f"{folder}/groups"), summary.get("run_id")
+    other = sorted({parent for parent, _ in files if run_id and parent not in (f"run_id={run_id}", "groups")})
+    if other:  # of as many groups, and read at another time than the summary says
+        raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
+    written, there = summary.get("groups"), Storage(spark, folder).count_rows(path for _, path in files)
     if written is not None and written != there:  # another run writes there, or was killed: its summary is elsewhere
         raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
     if counts.get(CORRUPT) or counts.get(FUTURE):
@@ -189,14 +193,14 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     return LastCommits(rows=rows, evidence=evidence)
 
 
-def _groups_in(spark: SparkSession, folder: str) -> int:
-    """Return the number of rows in a table of ``commit_history`` from its files' footers, without a Spark job."""
-    storage, files = Storage(spark, folder), []
-    for parent, name in storage.files_below(folder):
+def _files_in(spark: SparkSession, folder: str) -> list[tuple[str, str]]:
+    """Return the files of a table of ``commit_history``, each with the name of its folder."""
+    files = []
+    for parent, name in Storage(spark, folder).files_below(folder):
         of_run = parent.startswith("run_id=")
         if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
-            files.append(f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}")
-    return storage.count_rows(files)
+            files.append((parent, f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}"))
+    return files
 
 
 def with_last_commits(state: DataFrame, commits: DataFrame, observed_from: Sequence[datetime]) -> DataFrame:
