@@ -61,6 +61,7 @@ def made(spark: SparkSession, base: Path) -> tuple[list[dict[str, Any]], list[di
             (folder / name).rename(base / f"_{name}_{len(list(base.iterdir()))}")
     summary = judge(spark, base, "--min-idle-seconds", str(2 * HOUR), "--offsets-retention-minutes", "10080")
     summary.pop("seconds")
+    summary.pop("files")
     files = sorted((folder / "tables" / "observations").rglob("*.parquet"))
     observed = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
     judged = [{name: _utc(value) for name, value in row.items()} for row in verdicts(base, 3)]

@@ -160,7 +160,12 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
     with storage_errors("read", folder):
-        table = pa.concat_tables([_read(file) for file in _parquet_files(folder)])
+        files = _parquet_files(folder)
+        # Of two jobs at once, one may have replaced the verdicts before the other wrote its summary.
+        named = summary.get("files")  # earlier versions named none
+        if isinstance(named, list) and sorted(map(str, named)) != [file.name for file in files]:
+            raise SnapshotError(f"{path} does not name the files in {folder}: two jobs judged at once. Run one again")
+        table = pa.concat_tables([_read(file) for file in files])
     # A job deletes it first and writes it last. Verdicts of another run may rest on less than this summary says.
     if _summary(path) != summary:
         raise SnapshotError(f"snapshot {snapshot_id} was judged again while its verdicts were read: plan again")

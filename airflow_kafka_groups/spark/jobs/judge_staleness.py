@@ -146,7 +146,8 @@ def _judge_cluster(
         if commits.rows is not None:
             state = with_last_commits(state, commits.rows, judged_by.observed_from)
         few = judged_by.observations <= FEW_ROWS
-        counts = write_verdicts(judge(state, policy, arguments.offsets_retention_minutes), output, groups, few=few)
+        made = judge(state, policy, arguments.offsets_retention_minutes)
+        counts, files = write_verdicts(made, output, groups, few=few)
     judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
@@ -179,6 +180,7 @@ def _judge_cluster(
         "offsets_retention_minutes": arguments.offsets_retention_minutes,
         "policy": asdict(policy),
         "output": output,
+        "files": files,
         "tables": [table.name for table in tables.values()],
         "warnings": [*warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 1),

@@ -5,6 +5,8 @@ The verdicts' counts come from the write and the files' footers, not from a read
 
 from __future__ import annotations
 
+import re
+import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,6 +17,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, fit_plans, in_tasks
@@ -29,6 +32,8 @@ _LONG_HISTORY = 24
 """The number of observations of each group from which reading them twice takes less time than sorting them all."""
 _MAX_BROADCAST = 200_000
 """The number of groups whose newest observations go to each executor."""
+_OF_A_JOB = re.compile(r"part-\d{15}-")
+"""How the names of a job's files begin: with 15 digits of its own. Spark's are those of a task, and shorter."""
 _NAMES = [name.value for name in VerdictName]
 
 
@@ -99,25 +104,36 @@ def _extent(stored: Sequence[ObservationManifest]) -> Extent:
     )
 
 
-def write_verdicts(verdicts: DataFrame, output: str, groups: int, *, few: bool) -> dict[str, dict[str, int]]:
-    """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict.
+def write_verdicts(
+    verdicts: DataFrame, output: str, groups: int, *, few: bool
+) -> tuple[dict[str, dict[str, int]], list[str]]:
+    """Write verdicts sorted by group, and return ``groups`` and ``lag`` by verdict, and the names of the files.
 
     :param output: the folder, which is replaced.
     :param groups: the approximate number of groups.
     :param few: whether one task computes them all, so that another shuffle would only take time.
+
+    Raises ``JobError`` if the folder has files of another job: of two that write at once, Spark commits some of the
+    other one's as well.
     """
-    files = 1 + groups // _GROUPS_PER_FILE
-    if files > 1:
-        spread = verdicts.repartitionByRange(files, "group_id")
+    name_of_job = f"part-{secrets.randbelow(10**15):015}"
+    parts = 1 + groups // _GROUPS_PER_FILE
+    if parts > 1:
+        spread = verdicts.repartitionByRange(parts, "group_id")
     else:
         spread = verdicts.coalesce(1) if few else verdicts.repartition(1)
     # Observed after the last shuffle, where Spark counts each task once, even if it is repeated.
     counts = Observation()
     observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))
     with exact_timestamps(verdicts.sparkSession):
-        observed.sortWithinPartitions("group_id").write.mode("overwrite").parquet(output)
+        writer = observed.sortWithinPartitions("group_id").write.mode("overwrite")
+        writer.option("mapreduce.output.basename", name_of_job).parquet(output)
     found = counts.get
-    return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in _NAMES}
+    files = [name for name in Storage(verdicts.sparkSession, output).files(output) if is_data_file(name)]
+    # A committer with file names of its own names nobody.
+    if others := [name for name in files if _OF_A_JOB.match(name) and not name.startswith(f"{name_of_job}-")]:
+        raise JobError(f"{output} has {others[0]} of another job, which judged at the same time. Run it again")
+    return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in _NAMES}, files
 
 
 def rows_on_storage(spark: SparkSession, folder: str) -> int:

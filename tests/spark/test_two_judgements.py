@@ -1,0 +1,85 @@
+"""Two jobs that judge one snapshot at once: what one says of itself never vouches for the verdicts of the other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.session import exact_timestamps
+from airflow_kafka_groups.spark.staleness import judging
+from tests.spark.histories import HOUR, hour, seen, snapshot_id
+from tests.spark.judged import judge, verdict_folder, verdict_summary
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+IDLE = ("--min-idle-seconds", str(2 * HOUR))
+
+
+@pytest.fixture
+def strict(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Any]]:
+    """Return a judgement that knows of a commit which no snapshot shows; the group is stale all the same."""
+    for number in range(4):
+        write_snapshot(tmp_path, number, seen(number, group="again"))
+    known = {"group_id": "again", "partitions": 1, "last_commit_at": hour(1)}
+    row = tuple(known.get(name) for name in COMMIT_GROUP_SCHEMA.names)
+    history = tmp_path / "history"
+    spark.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(f"{history}/groups/run_id=r")
+    summary = {"kafka_cluster_id": "kafka-1", "run_id": "r", "groups": 1, "read_until": hour(4).isoformat()}
+    (history / "summary.json").write_text(json.dumps(summary))
+    return lambda: judge(spark, tmp_path, *IDLE, "--commit-history", str(history))
+
+
+def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_noticed(
+    spark: SparkSession, tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its verdicts are as many, and know of no commit: the group looks idle for 3 hours, with evidence for 2."""
+    judged, layout = snapshot_id(3), Layout(tmp_path, CLUSTER)
+    strict()
+    assert [each.idle_seconds for each in load_verdicts(layout, judged)] == [2 * HOUR]
+    count, name = judging.rows_on_storage, "airflow_kafka_groups.spark.jobs.judge_staleness.rows_on_storage"
+
+    def judge_meanwhile(*arguments: Any) -> int:
+        found = count(*arguments)
+        monkeypatch.setattr(name, count)
+        judge(spark, tmp_path, *IDLE)
+        return found
+
+    monkeypatch.setattr(name, judge_meanwhile)
+    strict()
+    with pytest.raises(SnapshotError, match=r"two jobs judged at once\. Run one again"):
+        load_verdicts(layout, judged)
+    strict()
+    assert [each.idle_seconds for each in load_verdicts(layout, judged)] == [2 * HOUR]
+
+
+def test_a_job_does_not_take_the_files_of_another_for_its_own(
+    spark: SparkSession, tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where two write at once, the first one's commit moves the files of the other one's tasks, too."""
+    exactly = exact_timestamps
+
+    @contextmanager
+    def replaced_at_once(session: SparkSession) -> Iterator[None]:
+        with exactly(session):
+            yield
+        monkeypatch.setattr(judging, "exact_timestamps", exactly)
+        judge(spark, tmp_path, *IDLE)
+        verdict_summary(tmp_path, 3).unlink()  # it was killed before that
+
+    monkeypatch.setattr(judging, "exact_timestamps", replaced_at_once)
+    with pytest.raises(JobError, match=r"of another job, which judged at the same time\. Run it again"):
+        strict()
+    assert not verdict_summary(tmp_path, 3).exists()
+    assert strict()["files"] == [path.name for path in verdict_folder(tmp_path, 3).glob("part-*.parquet")]
