@@ -19,7 +19,7 @@ class StalenessPolicy:
 
     :param min_idle_seconds: the required idle time in seconds, at least 0.001; exactly that long is enough.
     :param min_observations: the required number of observations within the idle time, at least 2.
-    :param max_gap_seconds: the longest time between two consecutive observations; 0 for no limit.
+    :param max_gap_seconds: the longest time between two consecutive observations, at least 0.001; 0 for no limit.
     """
 
     min_idle_seconds: float
@@ -34,8 +34,10 @@ class StalenessPolicy:
         if self.min_observations < 2:
             remedy = "give 2 or more: one observation proves no idle time"
             raise ArgumentError("--min-observations", self.min_observations, remedy)
-        if not (math.isfinite(gap) and 0 <= gap <= _LONGEST_SECONDS):
-            raise ArgumentError("--max-gap", gap, "give 0 (no limit) or a time below 100 years, such as 2d")
+        # What rounds to no microsecond would be no limit, and a plan would take it for the strictest one.
+        if not (math.isfinite(gap) and (gap == 0 or 0.001 <= gap <= _LONGEST_SECONDS)):
+            remedy = "give 0 (no limit) or a time such as 2d: at least 0.001 and below 100 years"
+            raise ArgumentError("--max-gap", gap, remedy)
 
     @property
     def min_idle_micros(self) -> int:
