@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
@@ -128,9 +129,24 @@ def one_of(*choices: str) -> Callable[[str, Any], str]:
     return read
 
 
-def read_anything(field: str, value: Any) -> Any:
-    """Accept any value."""
-    return value
+def read_words(field: str, value: Any) -> list[str]:
+    """Read the arguments of a program, passed as a list or a JSON string; numbers are written out.
+
+    Raises ``ConfigurationError`` for anything else: of a string, each letter would be an argument.
+    """
+    parsed = value
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            parsed = None
+    if not isinstance(parsed, list | tuple):
+        remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
+        raise ConfigurationError(field, value, remedy)
+    for item in parsed:
+        if isinstance(item, bool) or not isinstance(item, str | int | float | PurePath):
+            raise ConfigurationError(field, item, "every item must be a string, a number or a path")
+    return [str(item) for item in parsed]
 
 
 def read_switch(field: str, value: Any) -> bool:

@@ -12,10 +12,10 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
-    read_anything,
     read_switch,
     read_text,
     read_text_or_nothing,
+    read_words,
 )
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
@@ -117,7 +117,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     ui_color = "#fbe3d0"
 
     application = Argument(read_text)
-    application_args = Argument(read_anything)
+    application_args = Argument(read_words)
     spark = Argument(optional(read_spark_arguments))
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)
@@ -147,7 +147,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         arguments = dict(self.spark or {})
         # A task is retried by Airflow; YARN would start a second driver that this task does not see.
         arguments["conf"] = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
-        given = [*job, *map(str, self.application_args), *(("--table", self.table) if self.table else ())]
+        given = [*job, *self.application_args, *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
         with private_folder() as folder:
             arguments["conf"], arguments["properties_file"] = hide_conf(

@@ -360,6 +360,17 @@ def test_a_job_that_does_not_exist_is_told_before_anything_is_written(spark_hook
     assert spark_hook.made == []
 
 
+def test_the_arguments_of_a_job_are_words_and_never_the_letters_of_one(spark_hook: type[FakeSparkHook]) -> None:
+    good: tuple[Any, ...] = (["--days", 3, Path("/a")], '["--days", "3", "/a"]', ("--days", "3", "/a"))
+    for words in good:
+        KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=words, kafka="off").execute({})
+    assert [each.arguments["application_args"] for each in spark_hook.made] == [["roll_up", "--days", "3", "/a"]] * 3
+    refused: tuple[Any, ...] = ("--days 3", "['--days']", {"--days": "3"}, ["--days", None], ["--days", ["3"]], None, 3)
+    for bad in refused:
+        with pytest.raises(ConfigurationError, match=r"application_args.*(must be a list|every item must be)"):
+            KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=bad)
+
+
 @pytest.mark.safety
 @pytest.mark.parametrize(
     ("read", "here", "committed"),
