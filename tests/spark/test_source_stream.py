@@ -191,7 +191,7 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
             reader = ChangesReader(SourceOptions.parse(given))
             ChangeState(str(tmp_path)).save(0, position["batch"] + 1, look(("of a driver that died", 0, 1, None, "")))
             end = await asyncio.to_thread(reader.latestOffset, position, None)
-            assert end == {"batch": position["batch"] + 1, "buckets": count}
+            assert end == {"batch": position["batch"] + 1, "buckets": count, "stream": end["stream"]}
             buckets = await asyncio.to_thread(reader.partitions, position, end)
             assert len(buckets) == count
             assert {
@@ -227,7 +227,7 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
         cluster.groups.add("h")
         offset = 2
         second = await asyncio.to_thread(reader.latestOffset, first, None)
-        assert second == {"batch": 2, "buckets": 1}
+        assert second == {"batch": 2, "buckets": 1, "stream": first["stream"]}
         (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
         new, moved = await asyncio.to_thread(reader.read, bucket)
         assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "h")]
@@ -241,7 +241,7 @@ async def test_groups_are_not_read_more_often_than_the_interval(tmp_path: Path) 
         start = reader.initialOffset()
         assert start == {"batch": 0}
         first = await asyncio.to_thread(reader.latestOffset)
-        assert first == {"batch": 1, "buckets": 1}
+        assert first == {"batch": 1, "buckets": 1, "stream": first["stream"]}
         began, asked = time.monotonic(), 0
         while await asyncio.to_thread(reader.latestOffset, start, None) == start:
             asked += 1

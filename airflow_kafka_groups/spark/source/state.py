@@ -17,7 +17,9 @@ _MARK = "driver"
 
 
 class ChangeState:
-    """The observations of batches, ``<folder>/batch-<number>/bucket-<number>.parquet``, and the token.
+    """The observations of batches, ``<folder>/batch-<number>-<stream>/bucket-<number>.parquet``, and the token.
+
+    Streams of earlier versions have no number; their folders are named after the batch only.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -55,17 +57,17 @@ class ChangeState:
             problem += "; or another query uses this folder: give each its own"
         raise ConfigurationError("state.path", self._folder, problem)
 
-    def load(self, bucket: int, batch: int) -> Any:
+    def load(self, bucket: int, batch: int, stream: int | None = None) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none."""
         import pyarrow.parquet as pq
 
         system, root = self._place()
-        path = f"{root}/batch-{batch}/bucket-{bucket}.parquet"
+        path = f"{root}/{_batch(batch, stream)}/bucket-{bucket}.parquet"
         if not system.get_file_info(path).is_file:
             return None
         return pq.read_table(path, filesystem=system, schema=arrow_schema())
 
-    def save(self, bucket: int, batch: int, seen: Any) -> Any:
+    def save(self, bucket: int, batch: int, seen: Any, stream: int | None = None) -> Any:
         """Store a batch's observations, complete or not at all, and return those that are stored.
 
         Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
@@ -74,39 +76,43 @@ class ChangeState:
         import pyarrow.parquet as pq
 
         system, root = self._place()
-        path = f"{root}/batch-{batch}/bucket-{bucket}.parquet"
+        path = f"{root}/{_batch(batch, stream)}/bucket-{bucket}.parquet"
         if "://" not in self._folder:
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
                 create_local(Path(path), data.getvalue().to_pybytes())
-            return self.load(bucket, batch)
-        system.create_dir(f"{root}/batch-{batch}", recursive=True)
+            return self.load(bucket, batch, stream)
+        system.create_dir(f"{root}/{_batch(batch, stream)}", recursive=True)
         aside = f"{path}.{uuid.uuid4().hex}"
         pq.write_table(seen, aside, filesystem=system)
         if system.get_file_info(path).is_file:
             system.delete_file(aside)
         else:
             system.move(aside, path)
-        return self.load(bucket, batch)
+        return self.load(bucket, batch, stream)
 
-    def drop(self, batch: int) -> None:
+    def drop(self, batch: int, stream: int | None = None) -> None:
         """Remove the observations of a batch."""
         system, root = self._place()
-        system.delete_dir_contents(f"{root}/batch-{batch}", missing_dir_ok=True)
+        system.delete_dir_contents(f"{root}/{_batch(batch, stream)}", missing_dir_ok=True)
 
-    def forget(self, below: int) -> None:
-        """Remove the observations of batches with a lower number."""
+    def forget(self, below: int, stream: int | None = None) -> None:
+        """Remove the observations of batches of the stream with a lower number."""
         from pyarrow import fs
 
         system, root = self._place()
         for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
-            number = info.base_name.removeprefix("batch-")
-            if number != info.base_name and number.isdigit() and int(number) < below:
+            number = info.base_name.removeprefix("batch-").partition("-")[0]
+            if number.isdigit() and int(number) < below and info.base_name == _batch(int(number), stream):
                 system.delete_dir(info.path)
 
     def _place(self) -> tuple[Any, str]:
         return _file_system(self._folder)
+
+
+def _batch(number: int, stream: int | None) -> str:
+    return f"batch-{number}" if stream is None else f"batch-{number}-{stream}"
 
 
 @cache

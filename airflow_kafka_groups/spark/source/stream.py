@@ -4,13 +4,15 @@ Kafka has no history of commits, so each micro-batch reads all groups and compar
 observations of a batch are stored below ``state.path``, one file per bucket and batch: a batch that is repeated after a
 failure finds them and returns the same rows, without requests.
 
-The stream's own offset is the number of the batch and of its buckets, so it stays small for any number of groups. There
+The stream's own offset is the number of the batch, of its buckets and of the stream, so it stays small for any number
+of groups. There
 are as many buckets as the groups need tasks: each costs a task and a file. The number is a power of two, so that every
 bucket of one batch finds its groups in few buckets of another.
 """
 
 from __future__ import annotations
 
+import secrets
 import time
 from array import array
 from collections.abc import Iterator, Sequence
@@ -30,6 +32,7 @@ from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, arrow_schema
 from airflow_kafka_groups.spark.source.state import ChangeState
 
 _OLD_BUCKETS = 16  # of offsets that do not say it
+_STREAM = "stream"
 _WAIT_SECONDS = 0.5
 _KEYS = ["group_id", "topic", "partition"]
 _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
@@ -68,6 +71,7 @@ class ChangesReader(DataSourceStreamReader):
         self.state = ChangeState(options.state_path)
         self._read_at = -float("inf")
         self._token = ""
+        self._stream = secrets.randbelow(2**53)  # JSON has no larger number in every language
         self._listed: tuple[int, str | None, Any] | None = None
 
     def initialOffset(self) -> dict[str, int]:
@@ -88,18 +92,20 @@ class ChangesReader(DataSourceStreamReader):
             return dict(start)
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
+        # Its own number, so that another query in the folder is never what this one saw. Older offsets have none.
+        stream = {_STREAM: start[_STREAM]} if _STREAM in start else {} if batch > 1 else {_STREAM: self._stream}
         self._listed = None
-        self.state.drop(batch)  # of a batch that was never begun
+        self.state.drop(batch, stream.get(_STREAM))  # of a batch that was never begun
         cluster_id, groups = self._list(batch)
         tasks = -(-len(groups) // self.options.groups_per_partition)
-        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length()}
+        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **stream}
         if end["buckets"] == 1:
             only = Bucket(0, start, end, self._token, Chunk(cluster_id, groups))
             before = self._before(only)
             now = self._look(only, before, "driver")
             if not changes(before, now):
                 return dict(start)
-            self.state.save(0, batch, now)
+            self.state.save(0, batch, now, stream.get(_STREAM))
         return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
@@ -123,15 +129,15 @@ class ChangesReader(DataSourceStreamReader):
             raise TypeError(f"{partition!r} is no bucket")
         self.state.require_shared(partition.token)
         before = self._before(partition)
-        number, batch = partition.number, partition.end["batch"]
-        now = self.state.load(number, batch)
+        number, batch, stream = partition.number, partition.end["batch"], partition.end.get(_STREAM)
+        now = self.state.load(number, batch, stream)
         if now is None:
-            now = self.state.save(number, batch, self._look(partition, before, "executor"))
+            now = self.state.save(number, batch, self._look(partition, before, "executor"), stream)
         return iter(changes(before, now))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove the observations of earlier batches, which are no longer needed."""
-        self.state.forget(end["batch"] - 1)
+        self.state.forget(end["batch"] - 1, end.get(_STREAM))
 
     def _list(self, batch: int) -> tuple[str | None, Any]:
         if self._listed is None or self._listed[0] != batch:
@@ -147,7 +153,7 @@ class ChangesReader(DataSourceStreamReader):
             return _nothing()
         tables = []
         for number in range(partition.number % min(had, has), had, has):
-            found = self.state.load(number, batch)
+            found = self.state.load(number, batch, partition.start.get(_STREAM))
             if found is None:
                 raise ConfigurationError(
                     "state.path",

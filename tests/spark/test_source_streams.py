@@ -1,0 +1,53 @@
+"""Two streams in one folder, which the page forbids: neither takes what the other one saw for its own."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.stream import ChangesReader
+from tests.fakes import answers
+from tests.fakes.cluster import FakeCluster
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+
+async def test_a_query_that_begins_in_the_folder_of_another_takes_no_change_from_it(tmp_path: Path) -> None:
+    offset = 1
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (offset, ErrorCode.none)})
+
+    async with FakeCluster(groups={"g"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        parsed = SourceOptions.parse(options | {"min.interval.seconds": "0"})
+        first, second = ChangesReader(parsed), ChangesReader(parsed)
+
+        async def latest(reader: ChangesReader, start: dict[str, int]) -> dict[str, int]:
+            return await asyncio.to_thread(reader.latestOffset, start, None)
+
+        async def rows(reader: ChangesReader, start: dict[str, int], end: dict[str, int]) -> list[tuple[Any, ...]]:
+            (bucket,) = await asyncio.to_thread(reader.partitions, start, end)
+            found = await asyncio.to_thread(reader.read, bucket)
+            names = ("change", "previous_offset", "committed_offset")
+            return [tuple(row[name] for name in names) for part in found for row in part.to_pylist()]
+
+        begun = await latest(first, {"batch": 0})
+        assert await rows(first, {"batch": 0}, begun) == [("new", None, 1)]
+        offset = 2
+        other = await latest(second, {"batch": 0})  # it finds the folder in use only when its first task runs
+        moved = await latest(first, begun)
+        assert moved["batch"] == 2, "the move is in no batch"
+        assert await rows(first, begun, moved) == [("moved", 1, 2)]
+        first.commit(moved)
+        mine = {f"batch-{number}-{begun['stream']}" for number in (1, 2)}
+        assert set(os.listdir(tmp_path)) == {*mine, f"batch-1-{other['stream']}", "driver"}
