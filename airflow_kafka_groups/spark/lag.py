@@ -57,6 +57,8 @@ _SUMS = (
     # Zero only if nothing is unread for certain: partitions that are read do not hide others without a time.
     "IF(bool_and(lag <=> 0), 0D, max(lag_seconds) FILTER (WHERE lag > 0)) AS max_lag_seconds",
 )
+SUM_NAMES = tuple(each.rpartition(" AS ")[2] for each in _SUMS)
+"""The columns that ``by`` adds."""
 
 TIMESTAMP_SCHEMA = "topic string, partition int, first_offset long, timestamp_ms long, clock string"
 """The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
@@ -21,6 +21,9 @@ _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""
+
+_MADE_BY_SPARK = ("_temporary", ".spark-staging-")
+"""How the names of folders begin in which Spark writes. Others, such as ``_delta_log``, are of other table formats."""
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
@@ -125,6 +128,14 @@ class Storage:
             file = self._java("org.apache.parquet.hadoop.util.HadoopInputFile").fromPath(*place)
             with closing(self._java("org.apache.parquet.hadoop.ParquetFileReader").open(file)) as reader:
                 yield reader
+
+    def has_only(self, path: str, columns: Collection[str]) -> bool:
+        """Return whether a file is Parquet that has no other columns than these."""
+        try:
+            with self.parquet(path) as file:
+                return {str(each.getName()) for each in file.getFileMetaData().getSchema().getFields()} <= {*columns}
+        except StorageError:
+            return False
 
     def count_rows(self, paths: Iterable[str]) -> int:
         """Count the rows of Parquet files, from their footers."""
@@ -245,19 +256,25 @@ def require_shared(spark: SparkSession, path: str) -> None:
         storage.delete_file(seen)
 
 
-def require_replaceable(spark: SparkSession, folder: str, partitioned_by: str = "") -> None:
+def require_replaceable(spark: SparkSession, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
     """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
 
+    :param columns: the names of what the job writes there; files of earlier versions have some of them.
     :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
 
-    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster.
+    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a
+    table of somebody else's that Spark wrote.
     """
     storage = Storage(spark, folder)
-    foreign = [name for name in storage.files(folder) if not _WRITTEN_BY_SPARK.match(name)]
-    foreign += [
-        name for name in storage.folders(folder) if not (partitioned_by and name.startswith(f"{partitioned_by}="))
-    ]
-    if others := [name for name in foreign if name[0] not in "._"]:
+    files, folders = storage.files(folder), storage.folders(folder)
+    others = [name for name in files if name[0] not in "._" and not _WRITTEN_BY_SPARK.match(name)]
+    others += [name for name in folders if not name.startswith(_MADE_BY_SPARK)]
+    if partitioned_by:
+        others = [name for name in others if name in files or not name.startswith(f"{partitioned_by}=")]
+    if not others:
+        made = [name for name in files if name[0] not in "._"]
+        others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
+    if others:
         remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
         raise ArgumentError("--output", folder, remedy)
 

@@ -88,8 +88,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
-    for name in _TABLES:
-        require_replaceable(spark, f"{arguments.output}/{name}", "run_id")
+    for name, (_, schema, _) in _TABLES.items():
+        require_replaceable(spark, f"{arguments.output}/{name}", schema.names, "run_id")
     keys = ("kafka_cluster_id", "run_id")
     tables = {
         name: CatalogueTable(spark, asked, schema, keys, option)

@@ -93,7 +93,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = logged(prepare(spark))
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
-        require_replaceable(spark, arguments.output)
+        require_replaceable(spark, arguments.output, VERDICT_SCHEMA.names)
     tables = {
         option: CatalogueTable(spark, name, schema, option=option)
         for option, name, schema in (

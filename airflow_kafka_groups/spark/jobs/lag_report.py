@@ -23,7 +23,15 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
-from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, OwnerRule, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.lag import (
+    SUM_NAMES,
+    TIMESTAMP_SCHEMA,
+    OwnerRule,
+    by,
+    parse_owners,
+    partition_lag,
+    with_seconds,
+)
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
@@ -79,8 +87,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if output:
         require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
-        for place in places.values():
-            require_replaceable(spark, place)
+        for name, place in places.items():
+            require_replaceable(spark, place, LAG_SCHEMA.names if name == _LAG else (*_SUMS[name], *SUM_NAMES))
         summary_path = f"{output}.json"
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     Storage(spark, summary_path).delete_file(summary_path)

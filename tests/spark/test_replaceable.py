@@ -1,0 +1,53 @@
+"""What a job's ``--output`` may replace: its own rows, and nothing else that Spark wrote there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
+from tests.spark.histories import seen
+from tests.spark.judged import judge, verdict_folder, write_hour
+from tests.spark.lake import CLUSTER, write_snapshot
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+REFUSED = "which this job did not write and would delete"
+
+
+@pytest.mark.parametrize("file_format", ["parquet", "json"])
+def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+    write_hour(tmp_path, 0)
+    place = tmp_path / "orders"
+    spark.range(3).selectExpr("id", "'mine' AS verdict").write.format(file_format).save(str(place))
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArgumentError, match=f"--output .* has part-00000-.*, {REFUSED}"):
+        judge(spark, tmp_path, "--output", str(place))
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A Delta table of verdicts: with the log, every version of it would be gone."""
+    write_hour(tmp_path, 0)
+    judge(spark, tmp_path)
+    place = verdict_folder(tmp_path, 0)
+    (place / "_delta_log").mkdir()
+    (place / "_delta_log" / "0.json").write_text("{}")
+    with pytest.raises(ArgumentError, match=f"has _delta_log, {REFUSED}"):
+        judge(spark, tmp_path, "--output", str(place))
+    assert (place / "_delta_log" / "0.json").exists()
+
+
+def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    given = ["--base", str(tmp_path), "--cluster", CLUSTER, "--output", str(tmp_path / "out")]
+    for _ in range(2):
+        run(spark, parse_arguments(given))
+    spark.range(3).write.mode("overwrite").parquet(str(tmp_path / "out" / "topics"))
+    with pytest.raises(ArgumentError, match=REFUSED):
+        run(spark, parse_arguments(given))
