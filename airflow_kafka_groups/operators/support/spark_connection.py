@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,7 @@ def _connection(arguments: Mapping[str, Any]) -> Any:
 
 def _with_progress(hook: Any) -> Any:
     class ProgressHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
-        """Airflow's hook, which waits for the job, and without the blank lines by which Spark overwrites its bar."""
+        """Airflow's hook, which waits for the job and ends all of it, without the blank lines that Spark writes."""
 
         def submit(self, application: str = "", **kwargs: Any) -> Any:
             """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""
@@ -135,6 +136,18 @@ def _with_progress(hook: Any) -> Any:
                 if self._driver_status != "FINISHED":
                     raise RuntimeError(f"Spark's driver {self._driver_id} ended as {self._driver_status}")
             return driver
+
+        def on_kill(self) -> None:
+            """Kill the job. Airflow's hook kills the JVM, and a driver in Python goes on until it needs that."""
+            import psutil  # type: ignore[import-untyped]
+
+            below = []
+            with suppress(psutil.Error, AttributeError):  # it has ended, or was not started yet
+                below = psutil.Process(self._submit_sp.pid).children(recursive=True)
+            super().on_kill()
+            for process in below:  # after the JVM, which would take the driver's end for an error of the job
+                with suppress(psutil.Error):
+                    process.kill()
 
         def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
             super()._process_spark_submit_log(line for line in itr if line.strip())
