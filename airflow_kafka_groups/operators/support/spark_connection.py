@@ -128,6 +128,8 @@ def _with_progress(hook: Any) -> Any:
     class ProgressHook(hook):  # type: ignore[misc]  # Airflow's hook is only known when it is imported
         """Airflow's hook, which waits for the job and ends all of it, without the blank lines that Spark writes."""
 
+        _was_killed = False
+
         def submit(self, application: str = "", **kwargs: Any) -> Any:
             """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""
             driver = super().submit(application, **kwargs)
@@ -141,7 +143,7 @@ def _with_progress(hook: Any) -> Any:
             """Kill the job. Airflow's hook kills the JVM, and a driver in Python goes on until it needs that."""
             import psutil  # type: ignore[import-untyped]
 
-            below = []
+            self._was_killed, below = True, []
             with suppress(psutil.Error, AttributeError):  # it has ended, or was not started yet
                 below = psutil.Process(self._submit_sp.pid).children(recursive=True)
             super().on_kill()
@@ -150,6 +152,8 @@ def _with_progress(hook: Any) -> Any:
                     process.kill()
 
         def _process_spark_submit_log(self, itr: Iterator[Any]) -> None:
+            if self._was_killed:  # when spark-submit was being started, and so was not known yet
+                self.on_kill()
             super()._process_spark_submit_log(line for line in itr if line.strip())
 
     return ProgressHook

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,44 @@ def test_a_task_that_is_killed_before_it_submits_starts_no_job(
     with pytest.raises(KafkaGroupsError, match="the task was killed before the job was submitted"):
         task.execute({})
     assert not (submitted.program.parent / "words").exists()
+
+
+class Started:
+    """A spark-submit that ends when it is killed, or by itself."""
+
+    pid, stdout = 2**31 - 1, ("line",)  # the id of no process
+
+    def __init__(self, ended: list[int]) -> None:
+        self._ended = ended
+
+    def poll(self) -> int | None:
+        return self._ended[0] if self._ended else None
+
+    def kill(self) -> None:
+        self._ended.append(-9)
+
+    def wait(self) -> int:
+        return self._ended[0] if self._ended else 0
+
+
+@pytest.mark.safety
+def test_a_task_that_is_killed_while_it_starts_spark_submit_ends_the_job(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow asks once: a job that is started in this moment would go on beside the retry."""
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    spark = {"spark_binary": str(submitted.program)}
+    task = KafkaSparkSubmitOperator(task_id="t", application="/my/job.jar", kafka="off", spark=spark)
+    ended: list[int] = []
+
+    def start(*_: Any, **__: Any) -> Started:
+        task.on_kill()
+        return Started(ended)
+
+    monkeypatch.setattr("airflow.providers.apache.spark.hooks.spark_submit.subprocess.Popen", start)
+    monkeypatch.setattr(
+        "airflow_kafka_groups.operators.spark.private_folder", lambda: nullcontext(submitted.program.parent)
+    )
+    with pytest.raises(Exception, match="Error code is: -9"):
+        task.execute({})
+    assert ended == [-9]
