@@ -96,6 +96,19 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
         spark.sql("DROP DATABASE rolled CASCADE")
 
 
+def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: SparkSession, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    fine = judged(base, "fine", 0, 0, stale=3)
+    wrong = {"huge": 10**30, "part": 2.9, "yes": True, "text": "3", "less": -3}
+    for name, number in wrong.items():
+        counts = {each.value: 0 for each in VerdictName} | {"stale": number}
+        judged(base, name, 0, 0, stale=0, changes={"verdicts": counts})
+    summary = run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
+    assert (summary["clusters"], summary["failed"].keys()) == ({"fine": 1}, wrong.keys())
+    assert f"{10**30} is no number of groups or records" in summary["failed"]["huge"]
+    assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [

@@ -29,6 +29,8 @@ from airflow_kafka_groups.spark.storage import Storage, require_shared
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
 _MOST_DAYS = 36_600
+_LARGEST = 2**63 - 1
+"""Spark would refuse the rows of all clusters for a larger number in one."""
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -108,9 +110,16 @@ def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[st
         if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
             raise JobError(f"{path} is the summary of another snapshot: it was copied or renamed. Move it back")
         groups, lag = summary["verdicts"], summary["lag_by_verdict"]
-        return [(snapshot_id, str(name), int(groups[name]), int(lag[name])) for name in VerdictName]
+        return [(snapshot_id, str(name), _number(groups[name]), _number(lag[name])) for name in VerdictName]
     except (ValueError, KeyError, TypeError) as exc:
-        raise JobError(f"{path} is not a summary of judge_staleness ({type(exc).__name__}): judge again") from exc
+        why = f"{type(exc).__name__}: {exc}"
+        raise JobError(f"{path} is not a summary of judge_staleness ({why}): judge again") from exc
+
+
+def _number(value: Any) -> int:
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise ValueError(f"{value!r} is no number of groups or records")
+    return value
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was rolled up")
