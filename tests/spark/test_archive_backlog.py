@@ -312,6 +312,7 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
         ("g", "t" * 249, "topic 't+' cannot be archived to .*: the name of its folder would have 258 bytes"),
         ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk allows 255"),
         ("%" * 82 + "g", "t", "would have 256 bytes.* Give an --output on an object store"),
+        ("a\0b", "t", "its folder's name would have a zero byte, which Spark does not escape. Leave such groups out"),
     ],
 )
 def test_a_name_that_is_too_long_for_a_folder_is_refused_before_anything_is_read(

@@ -123,10 +123,16 @@ def of_groups(records: DataFrame, backlogs: Mapping[str, Backlog]) -> DataFrame:
 
 
 def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog]) -> None:
-    """Raise ``JobError`` if a group's or topic's folder would have a longer name than a local disk allows.
+    """Raise ``JobError`` if a group's or topic's folder would have a name that no storage, or no local disk, allows.
 
-    Kafka allows 249 letters for a topic, and more for a group; Spark's own error does not name the cause.
+    Kafka allows 249 letters for a topic, and more for a group, and any letter in it; Spark's own error does not name
+    the cause.
     """
+    if nameless := sorted(group_id for group_id, _ in _ranges(backlogs) if "\0" in group_id):
+        raise JobError(
+            f"group {nameless[0]!r} cannot be archived: its folder's name would have a zero byte, which Spark does not "
+            "escape. Leave such groups out"
+        )
     if not Storage(spark, output).is_local:
         return
     escape = getattr(jvm_of(spark, "escaping a name"), _PATHS).escapePathName
