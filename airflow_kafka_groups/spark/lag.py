@@ -74,7 +74,12 @@ class OwnerRule:
 
     def matches(self, group_id: Column) -> Column:
         """Return the condition."""
-        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(rf"\A(?:{self.regex})\z")
+        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(self.pattern)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression for complete ids; that of a prefix means nothing."""
+        return rf"\A(?:{self.regex or ''})\z"
 
 
 def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, ...]:
@@ -90,8 +95,11 @@ def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, 
                 raise ValueError(f"the rule of {rule.owner!r} must have either a prefix or a regex")
             if not rule.owner:
                 raise ValueError("a rule has no owner")
+            if not isinstance(rule.owner, str):
+                raise ValueError(f"the owner {rule.owner!r} of a rule is no text")
             try:
                 compiler.compile(rule.regex or "")
+                compiler.compile(rule.pattern)  # an open quotation or comment would go on behind it
             except SPARK_ERRORS as exc:
                 problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
                 raise ValueError(problem) from exc
