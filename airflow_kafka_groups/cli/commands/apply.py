@@ -21,9 +21,9 @@ from airflow_kafka_groups.cli.deleting import (
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_integer, read_number
-from airflow_kafka_groups.maintenance.deletion.approval.rules import NEVER, RULES, ApprovalTerms
+from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
         default=NEVER,
         help="when a person has to have approved the plan in Airflow, beside what the site demands (default: never)",
     )
-    parser.add_argument("--approve-above", metavar="N", default="100", help="threshold for above_cap (default: 100)")
+    parser.add_argument("--approve-above", metavar="N", help="threshold for above_cap (default: 100)")
     parser.add_argument("--no-lease", action="store_true", help="do not take the cluster's lease")
     parser.add_argument(
         "--groups-per-second", metavar="N", help="maximum deletions per second (default: the DAGs'; 0: no limit)"
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     layout = cluster.layout()
-    terms = ApprovalTerms(rule=args.approval_rule, approve_above=read_integer("--approve-above", args.approve_above))
+    terms = _terms(args)
     require_allowed(args, cluster)
     floors = cluster.floors()
     plan = load_plan(layout, args.plan_id)
@@ -83,6 +83,15 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             )
         )
     return _show(out, layout, plan, result, cluster)
+
+
+def _terms(args: argparse.Namespace) -> ApprovalTerms:
+    if args.approve_above is None:
+        return ApprovalTerms(rule=args.approval_rule)
+    if args.approval_rule != ABOVE_CAP:  # whoever gives it expects a larger plan to be refused
+        remedy = f"counts with --approval-rule {ABOVE_CAP} only: add that, or leave this out"
+        raise ConfigurationError("--approve-above", args.approve_above, remedy)
+    return ApprovalTerms(rule=ABOVE_CAP, approve_above=read_integer("--approve-above", args.approve_above))
 
 
 def _pace(args: argparse.Namespace) -> float:

@@ -248,11 +248,13 @@ def test_a_lease_that_another_run_holds_ends_it(
         ("--lease-wait", "-1"),
         ("--groups-per-second", "fast"),
         ("--bytes-per-second", "-5"),
-        ("--approve-above", "1.5"),
+        ("--approve-above", "1.5", "--approval-rule", "above_cap"),
+        ("--approve-above", "0"),
+        ("--approve-above", "5", "--approval-rule", "always"),
     ],
 )
-def test_bad_numbers_are_bad_usage(
-    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, arguments: tuple[str, str]
+def test_bad_numbers_are_bad_usage_and_so_is_a_threshold_that_would_not_count(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, arguments: tuple[str, ...]
 ) -> None:
     code, found, said = stored(*yes(backed_up), *arguments)
     assert (code, found, admin.deleted) == (2, None, [])
