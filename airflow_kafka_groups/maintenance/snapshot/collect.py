@@ -12,9 +12,10 @@ import asyncio
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -62,12 +63,12 @@ async def take_snapshot(
         known, and a plan is bound to the cluster's id alone.
 
     Groups that cannot be read are rows with an error. Raises only if no broker answers, the storage fails
-    (``StorageError``), or a snapshot with a later time exists (``SnapshotError``); files without a manifest are not a
-    snapshot.
+    (``StorageError``), a snapshot with a later time exists, or the clock was set meanwhile (``SnapshotError``); files
+    without a manifest are not a snapshot.
     """
     wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
-    started_at = now()
+    started_at, began = now(), clock.now()
     await asyncio.to_thread(require_writable, layout.root)
     await asyncio.to_thread(require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
@@ -88,6 +89,7 @@ async def take_snapshot(
     sees_all_topics = sees_all_topics and await admin.sees_all_topics()
     seen = None if view is None else await view({partition.topic for partition in table.partitions()})
     observed_at = now()
+    _require_one_clock(started_at, table.times(), observed_at, timedelta(seconds=clock.now() - began))
     missing = {_missing(where): str(error) for where, error in listings.errors.items()}
     progress("write", 0, len(table))
     rows = await asyncio.to_thread(write_rows, layout, snapshot_id, table)
@@ -151,6 +153,22 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
         raise SnapshotError(
             f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
             f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"
+        )
+
+
+def _require_one_clock(
+    started_at: datetime, times: Iterable[datetime], observed_at: datetime, passed: timedelta
+) -> None:
+    """Raise ``SnapshotError`` if the clock was set meanwhile: groups read in between seem idle for longer or shorter.
+
+    :param times: some times at which groups were read.
+    :param passed: how long it took, by a clock that nobody sets.
+    """
+    is_set = abs(observed_at - started_at - passed) > CLOCK_SLACK
+    if is_set or any(not started_at - CLOCK_SLACK <= at <= observed_at + CLOCK_SLACK for at in times):
+        raise SnapshotError(
+            f"this machine's clock was set while the snapshot was taken, from {started_at.isoformat()} to "
+            f"{observed_at.isoformat()}: synchronize it (NTP), and take a new one"
         )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
@@ -57,6 +57,11 @@ class GroupTable:
         self._facts.append(facts)
         micros = round(observed_at.timestamp() * 1_000_000)
         self._rows.add(micros, offsets, error=error, partition_errors=partition_errors)
+
+    def times(self) -> list[datetime]:
+        """Return the earliest and the latest time at which a group was read; empty without groups."""
+        micros = self._rows.observed
+        return [datetime.fromtimestamp(at / 1_000_000, UTC) for at in (min(micros), max(micros))] if micros else []
 
     def partitions(self) -> list[TopicPartition]:
         """Return every partition seen, each once. No group may be added afterwards."""

@@ -292,6 +292,32 @@ async def test_a_clock_that_is_behind_writes_no_history(tmp_path: Path) -> None:
     assert len(snapshot_ids(layout)) == 2
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("until", ["the end", "right after the offsets were read"])
+@pytest.mark.parametrize("by", [timedelta(days=-7), timedelta(days=7), timedelta(minutes=4)], ids=str)
+async def test_a_clock_that_is_set_while_groups_are_read_writes_no_history(
+    tmp_path: Path, by: timedelta, until: str
+) -> None:
+    """What was read in between would seem to have been idle for a week more."""
+    admin, layout, clock = FakeAdmin(), layout_in(tmp_path), Ticking(NOW)
+    admin.add("paused", ("t", 0, 5))
+    back = [] if until == "the end" else [by]
+
+    def change(call: str) -> None:
+        if call == "offsets":
+            clock.value += by
+        elif call == "list_offsets" and back:
+            clock.value -= back.pop()
+
+    admin.before = change
+    if abs(by) < timedelta(minutes=5):
+        await take_snapshot(admin, layout, now=clock)
+        return
+    with pytest.raises(SnapshotError, match="clock was set while the snapshot was taken"):
+        await take_snapshot(admin, layout, now=clock)
+    assert snapshot_ids(layout) == []
+
+
 @pytest.mark.parametrize("refused", ["ls", "open", "write_bytes", "read_bytes"])
 async def test_whatever_the_storage_refuses_is_a_storage_error_with_the_path(tmp_path: Path, refused: str) -> None:
     admin = FakeAdmin()
