@@ -71,7 +71,15 @@ def test_a_site_that_requires_the_log_of_commits_gets_no_plan_without_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max_groups", 0), ("min_idle_seconds", "7x"), ("exclude", ["re:("]), ("exlude", ["a"])]
+    ("name", "value"),
+    [
+        ("max_groups", 0),
+        ("min_idle_seconds", "7x"),
+        ("exclude", ["re:("]),
+        ("exlude", ["a"]),
+        ("commit_log", "Required"),
+        ("offsets_retention_minutes", "a week"),
+    ],
 )
 def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     defaults(monkeypatch, **{name: value})
