@@ -104,3 +104,9 @@ def test_groups_are_deleted_at_the_pace_of_the_site(
     defaults(monkeypatch, groups_per_second=5)
     assert stored("apply", found["plan_id"], *option)[0] == 1
     assert used == [pace]
+
+
+def test_an_empty_path_of_a_policy_file_is_no_file_as_in_the_form(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults(monkeypatch, policy_file="")
+    assert stored("plan")[0] == 0
+    assert stored("prune-topics")[0] == 0
