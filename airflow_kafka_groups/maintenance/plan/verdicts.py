@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
@@ -128,11 +128,18 @@ class Verdicts:
 def newest_judged(layout: Layout) -> str | None:
     """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
 
-    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` without a snapshot,
-    and ``StorageError``.
+    Between two clean-ups, other DAGs take snapshots that nobody judges. One of named groups counts if no other one is
+    judged: earlier versions of the job judged it if it was the newest.
+
+    Raises ``SnapshotError`` without a snapshot, and for a judged one that is damaged, and ``StorageError``.
     """
-    newest = latest_manifest(layout, to_judge=True).snapshot_id
-    return next((id_ for id_ in (newest, *reversed(snapshot_ids(layout))) if layout.judged(id_)), None)
+    newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
+    for snapshot_id in (newest, *reversed(snapshot_ids(layout))):
+        if layout.judged(snapshot_id):
+            if "group_ids" not in load_manifest(layout, snapshot_id).scope:
+                return snapshot_id
+            named = named or snapshot_id
+    return named
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
