@@ -86,7 +86,7 @@ def is_partial(manifest: SnapshotManifest) -> bool:
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
-    """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none among the newest 100.
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
 
@@ -94,10 +94,12 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
     """
     incomplete, named = 0, None
     ids = snapshot_ids(layout)
-    for snapshot_id in islice(reversed(ids), _MOST_READ):
+    for snapshot_id in reversed(ids):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
         if not manifest.complete:
             incomplete += 1
+            if incomplete == _MOST_READ:
+                break
         elif to_judge and "group_ids" in manifest.scope:
             named = named or manifest
         else:

@@ -6,8 +6,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.fakes.admin import FakeAdmin
@@ -39,3 +42,13 @@ async def test_a_judged_snapshot_of_named_groups_counts_only_where_no_other_one_
     assert newest_judged(layout) == named
     judge(layout, [first])
     assert newest_judged(layout) == first
+
+
+async def test_however_many_snapshots_of_named_groups_were_taken_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """offsets_to_spark takes one a run: the job looks through all of them, too."""
+    monkeypatch.setattr(reader, "_MOST_READ", 2)
+    layout = layout_in(tmp_path)
+    first, *_ = await take(layout, ALL, NAMED, NAMED, NAMED)
+    assert reader.latest_manifest(layout, to_judge=True).snapshot_id == first
