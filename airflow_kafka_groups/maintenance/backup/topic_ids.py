@@ -64,14 +64,18 @@ class TopicIds:
         new = await _ask(admin, set(topics) - (self.known or {}).keys())
         return (new or {}).keys()
 
-    async def of_read(self, admin: BackupAdmin, topics: Collection[str]) -> dict[str, str]:
+    async def of_read(
+        self, admin: BackupAdmin, topics: Collection[str], late: Set[str] | None = None
+    ) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.
 
-        :param topics: the topics of these offsets. Those without an id before are asked for again.
+        :param topics: the topics of these offsets.
+        :param late: those that have an id since, as ``came_since`` returned them. Default: it is asked for.
         """
         if self.known is None:
             return {}
-        new = await _ask(admin, set(topics) - self.known.keys())
+        # Not asked a second time: in an upgrade, the next broker may tell an id where the one before told none.
+        new = await _ask(admin, set(topics) - self.known.keys()) if late is None else late & set(topics)
         if new is None:
             return {}
         if new:

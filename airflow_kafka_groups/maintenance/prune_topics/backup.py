@@ -64,7 +64,8 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     late = await ids.came_since(admin, {item.topic for result in waiting for item in by_group[result.group_id]})
     for result in waiting:
         _add(draft, by_group[result.group_id], result, now(), late)
-    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, partial=True)
+    ids_of_plan = plan.plan_id, plan.digest, plan.kafka_cluster_id
+    stored = await draft.store(admin, layout, *ids_of_plan, partial=True, late=late)
     require_backup_of(stored, plan)
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -380,6 +380,35 @@ async def test_what_is_deleted_in_an_upgrade_to_brokers_with_topic_ids_can_be_re
     assert sorted(backup.entries) == ([] if upgrades else ["a", "b"])
     assert sorted(backup.not_backed_up) == (["a", "b"] if upgrades else [])
     assert all("got its id only while" in reason for reason in backup.not_backed_up.values())
+
+
+class HalfUpgraded(FakeAdmin):
+    """A cluster in the middle of such an upgrade: whether ids are told depends on the broker that is asked."""
+
+    untold = 0
+
+    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        self.untold -= 1
+        return {} if self.untold >= 0 else await super().topic_ids(topics)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("untold", "saved"), [(0, ["a"]), (1, []), (2, ["a"]), (3, ["a"])])
+async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_restored(
+    tmp_path: Path, untold: int, saved: list[str]
+) -> None:
+    admin, layout = HalfUpgraded(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 5))
+    admin.ends, admin.ids = {T0: (0, 50)}, {"t": "id-of-t"}
+    plan = await planned(admin, layout)
+    admin.untold = untold
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert list(backup.entries) == saved
+    await delete_plan(admin, layout, plan)
+    admin.untold = 0
+    for group_id in {"a"}.difference(admin.groups):
+        (change,) = await propose_restore(admin, layout, plan.plan_id, group_ids=[group_id])
+        assert (change.kept, change.skipped) == (None, {})
 
 
 class SlowToAnswer(FakeAdmin):
