@@ -115,7 +115,7 @@ async def _add_without_ids(
     ids: TopicIds,
     groups: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]],
 ) -> Set[str]:
-    """Add groups with offsets of topics that had no id, except where such a topic has one now. Return these topics.
+    """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
 
     It may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody can
     tell, and a restore would leave it out: the group is not to be deleted by this backup.
@@ -123,7 +123,9 @@ async def _add_without_ids(
     late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
     for facts, entry, read_at, offsets in groups:
         if new := sorted({part.topic for part in offsets.topics} & late):
-            draft.left_out[facts.group_id] = f"topic {new[0]!r} got its id only while offsets were read"
+            draft.left_out[facts.group_id] = (
+                f"topic {new[0]!r} got its id only while offsets were read, or was told without one"
+            )
         else:
             draft.add(facts, entry, read_at, offsets)
     return late

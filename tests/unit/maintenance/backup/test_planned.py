@@ -411,6 +411,29 @@ async def test_whichever_broker_tells_the_ids_of_topics_what_is_deleted_can_be_r
         assert (change.kept, change.skipped) == (None, {})
 
 
+@pytest.mark.safety
+async def test_a_broker_that_tells_no_ids_where_another_one_told_some_leaves_the_others_in_doubt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The snapshot knows the ids of a sample of topics, and a restore takes one without an id for recreated then."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("a", ("t", 0, 5))
+    admin.add("b", ("u", 1, 6))
+    admin.ends = {T0: (0, 50), TopicPartition("u", 1): (0, 7)}
+    admin.ids = {"t": "id-of-t", "u": "id-of-u"}
+    plan = replace(await planned(admin, layout), view=await read_view(admin, ["t"]))
+    upgraded = iter([True, False, False])  # the brokers that are asked from now on: the first compares the clusters
+
+    async def told(topics: Iterable[str]) -> dict[str, str]:
+        return {topic: admin.ids[topic] for topic in topics} if next(upgraded, True) else {}
+
+    monkeypatch.setattr(admin, "topic_ids", told)
+    backup = await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert (list(backup.entries), list(backup.not_backed_up)) == (["a"], ["b"])
+    (change,) = await propose_restore(admin, layout, plan.plan_id)
+    assert (change.kept, change.skipped) == (None, {})
+
+
 class SlowToAnswer(FakeAdmin):
     """A cluster whose group ``a`` cannot be read at first."""
 
