@@ -12,6 +12,7 @@ from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
     Numbers,
     add_pattern_arguments,
+    policy_field,
     policy_of,
     take_defaults,
 )
@@ -75,11 +76,13 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in _OF_RULES if (value := getattr(args, name)) is not None}
+    by_option = args.policy_file is not None
     args.policy_file = args.policy_file and absolute_place(args.policy_file)
     commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
-    file = None if args.policy_file is None else open_policy("--policy-file", args.policy_file)
+    file = None if args.policy_file is None else open_policy(policy_field(by_option), args.policy_file)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
-        remedy = "is for plans without a policy file, whose rules have their own: leave one of them out"
+        which = "one of them out" if by_option else f"it out, for {policy_field(by_option)} names one"
+        remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
         raise ConfigurationError(flag_of(name), value, remedy)
     policy = policy_of(
         args,

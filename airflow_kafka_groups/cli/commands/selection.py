@@ -84,6 +84,13 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
     return defaults
 
 
+def policy_field(by_option: bool) -> str:
+    """Return what names the policy file, for errors: the option, or the site's defaults."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+
+    return "--policy-file" if by_option else f"{DEFAULTS}.policy_file"
+
+
 def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
     """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
 

@@ -45,6 +45,16 @@ def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkey
     assert (code, sorted(group["group_id"] for group in found["groups"])) == (0, ["b", "c"])
     code, _, said = stored("plan", "--min-idle", "1d")
     assert (code, "--min-idle (got '1d'): is for plans without a policy file" in said) == (2, True)
+    assert "leave it out, for KAFKA_GROUPS_DEFAULTS.policy_file names one" in said, "there is no other option"
+
+
+@pytest.mark.parametrize("command", ["plan", "prune-topics"])
+def test_a_relative_path_of_the_site_is_not_called_an_option(
+    command: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults(monkeypatch, policy_file="policy.yaml")
+    code, _, said = stored(command)
+    assert (code, "KAFKA_GROUPS_DEFAULTS.policy_file" in said, "--policy-file" in said) == (2, True, False)
 
 
 def test_the_limits_of_the_site_count_unless_others_are_given(
