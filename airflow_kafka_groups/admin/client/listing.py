@@ -148,7 +148,7 @@ async def _ask(
 
 
 def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing]) -> set[int]:
-    """Return the partitions of ``__consumer_offsets`` of which no group is listed: none of many groups.
+    """Return the partitions of ``__consumer_offsets`` of which their leaders list no group: none of many groups.
 
     A partition without a leader is an error of its own.
     """
@@ -160,9 +160,10 @@ def _without_groups(metadata: ClusterMetadata, listings: Sequence[GroupListing])
     for turn in range(turns):
         some = listings[turn::turns]
         places = offsets_partitions([listing.group_id for listing in some], len(leaders))
-        if any(leaders[place] != listing.coordinator for place, listing in zip(places, some, strict=True)):
+        at_home = [place for place, listing in zip(places, some, strict=True) if leaders[place] == listing.coordinator]
+        if len(at_home) < len(some) / 2:  # if fewer are not, the metadata is older than the move of their partitions
             return set()  # groups are placed otherwise than Kafka places them
-        left.difference_update(places)
+        left.difference_update(at_home)
         if not left:  # as nearly always after the first turn
             break
     return left

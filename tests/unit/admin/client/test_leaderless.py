@@ -106,6 +106,24 @@ async def test_groups_of_a_partition_that_its_leader_loads_only_when_it_has_list
     assert late == {1, 2}
 
 
+@pytest.mark.safety
+async def test_one_group_that_its_partitions_leader_does_not_list_hides_no_other_partition() -> None:
+    """The metadata is older than the move of one partition, and another one is not loaded."""
+    many = [f"group-{number}" for number in range(100)]
+    listed = [id_ for id_, where in zip(many, offsets_partitions(many, PARTITIONS), strict=True) if where != HIDDEN]
+    async with FakeCluster(groups=set(listed)) as fake, client(fake) as admin:
+        fail_to_load(fake)
+
+        def by_the_other(broker_id: int, version: int, request: Any) -> Any:
+            own = [id_ for id_ in listed[1:] if fake.coordinator(id_) == broker_id]
+            own += listed[:1] if fake.coordinator(listed[0]) != broker_id else []
+            return answers.list_groups(version, NONE, tuple(own))
+
+        fake.control(LIST_GROUPS, by_the_other)
+        listing = await admin.list_groups()
+    assert (set(listing), list(listing.errors)) == (set(listed), [WHERE])
+
+
 @pytest.mark.parametrize(
     ("code", "complete"),
     [(ErrorCode.group_authorization_failed, True), (ErrorCode.coordinator_load_in_progress, False)],
