@@ -115,6 +115,15 @@ def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(spark: Spa
     assert judge(spark, tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
 
 
+def test_snapshots_that_name_all_groups_of_the_judged_one_count(spark: SparkSession, tmp_path: Path) -> None:
+    """As of a site that names its groups in another order, and fewer of them by now."""
+    for number, names in enumerate((["idle", "other"], ["other", "left", "idle"], ["other"], ["other", "idle"])):
+        rows = [row for name in sorted(names) for row in seen(number, group=name)]
+        write_snapshot(tmp_path, number, rows, scope={**EVERY, "group_ids": names})
+    judge(spark, tmp_path)
+    assert [(row["group_id"], row["observations"]) for row in written(tmp_path, 3)] == [("idle", 3), ("other", 3)]
+
+
 def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
     before, after = {**EVERY, "exclude": ["a"]}, {**EVERY, "exclude": ["a", "b"]}
     for number, scope in enumerate((EVERY, before, after)):

@@ -119,10 +119,13 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
     """Return whether a snapshot lacks groups only because it did not look for them.
 
     Where the patterns of all snapshots were changed, the older ones still count: for the groups that both select.
+    So do those of named groups that name all of the judged one's.
     """
     if scope == judged:
         return False
-    return "group_ids" in scope or (_has_patterns(scope) and not _has_patterns(judged))
+    if "group_ids" in scope and not ("group_ids" in judged and {*judged["group_ids"]} <= {*scope["group_ids"]}):
+        return True
+    return _has_patterns(scope) and not _has_patterns(judged)
 
 
 def _has_patterns(scope: Mapping[str, Any]) -> bool:
