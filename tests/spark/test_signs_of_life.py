@@ -115,6 +115,16 @@ def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(spark: Spa
     assert judge(spark, tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
 
 
+def test_the_days_of_a_history_count_from_the_judged_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """Not from a newer one of named groups, which would leave out the one to judge and be judged itself."""
+    for number in (0, 1, 23):
+        write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
+    write_snapshot(tmp_path, 48, seen(48, group="used"), scope=FEWER["named"])
+    found = judge(spark, tmp_path, "--max-days", "1")
+    assert (found["snapshot_id"], found["groups"], found["snapshots_used"]) == (snapshot_id(23), 2, 3)
+    assert found["skipped"] == [{"name": snapshot_id(48), "why": "looked for some groups only"}]
+
+
 def test_snapshots_that_name_all_groups_of_the_judged_one_count(spark: SparkSession, tmp_path: Path) -> None:
     """As of a site that names its groups in another order, and fewer of them by now."""
     for number, names in enumerate((["idle", "other"], ["other", "left", "idle"], ["other"], ["other", "idle"])):
