@@ -25,6 +25,8 @@ from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
 """The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
+_MOST_PASSED = 1_000
+"""The most that are read where many are of named groups: one each ten minutes for a week."""
 
 
 class GroupSummary(NamedTuple):
@@ -86,7 +88,7 @@ def is_partial(manifest: SnapshotManifest) -> bool:
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
-    """Return the newest complete snapshot. Raises ``SnapshotError`` if there is none among the newest 100.
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if the newest 100 are incomplete.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
 
@@ -94,10 +96,12 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
     """
     incomplete, named = 0, None
     ids = snapshot_ids(layout)
-    for snapshot_id in islice(reversed(ids), _MOST_READ):
+    for snapshot_id in islice(reversed(ids), _MOST_PASSED):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
         if not manifest.complete:
             incomplete += 1
+            if incomplete == _MOST_READ:
+                break
         elif to_judge and "group_ids" in manifest.scope:
             named = named or manifest
         else:

@@ -1,0 +1,43 @@
+"""Which snapshot is the newest of a cluster, where other ones show named groups only."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> tuple[Layout, str]:
+    """Return a folder with one snapshot of all groups, and the snapshot's id."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    return layout, (await snapshot(admin, layout)).manifest.snapshot_id
+
+
+def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool) -> str:
+    """Write the manifest of a later snapshot, and return its id."""
+    manifest = json.loads(Path(str(layout.manifest(snapshot_id))).read_text())
+    manifest["snapshot_id"] = new_id(datetime.strptime(snapshot_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) + after)
+    if named:  # as offsets_to_spark takes one
+        manifest["scope"]["group_ids"] = ["g"]
+    Path(str(layout.manifest(manifest["snapshot_id"]))).write_text(json.dumps(manifest))
+    return str(manifest["snapshot_id"])
+
+
+def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """One each ten minutes, between two clean-ups a day."""
+    layout, snapshot_id = whole
+    last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
+    assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
+    assert latest_manifest(layout).snapshot_id == last
