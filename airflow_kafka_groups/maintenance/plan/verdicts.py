@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
@@ -128,11 +128,15 @@ class Verdicts:
 def newest_judged(layout: Layout) -> str | None:
     """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
 
-    Between two clean-ups, other DAGs take snapshots that nobody judges. Raises ``SnapshotError`` without a snapshot,
-    and ``StorageError``.
+    Between two clean-ups, other DAGs take snapshots that nobody judges. One of named groups, which earlier versions
+    judged if it was the newest, counts only where there is no other. Raises ``SnapshotError`` without a snapshot or for
+    a damaged one, and ``StorageError``.
     """
-    newest = latest_manifest(layout, to_judge=True).snapshot_id
-    return next((id_ for id_ in (newest, *reversed(snapshot_ids(layout))) if layout.judged(id_)), None)
+    newest = latest_manifest(layout, to_judge=True)
+    judged = (id_ for id_ in (newest.snapshot_id, *reversed(snapshot_ids(layout))) if layout.judged(id_))
+    if "group_ids" not in newest.scope:
+        judged = (id_ for id_ in judged if "group_ids" not in load_manifest(layout, id_).scope)
+    return next(judged, None)
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
@@ -35,9 +37,28 @@ def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool) -> 
     return str(manifest["snapshot_id"])
 
 
+def judge(layout: Layout, snapshot_id: str) -> None:
+    summary = layout.root / verdict_places(snapshot_id)[0][0]
+    summary.parent.mkdir(parents=True, exist_ok=True)
+    summary.write_bytes(b"{}")
+
+
 def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
     """One each ten minutes, between two clean-ups a day."""
     layout, snapshot_id = whole
     last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
     assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
     assert latest_manifest(layout).snapshot_id == last
+
+
+def test_verdicts_about_named_groups_are_not_those_of_the_cluster(whole: tuple[Layout, str]) -> None:
+    """An earlier version judged the newest snapshot, whatever it was of."""
+    layout, judged = whole
+    judge(layout, judged)
+    named = copy(layout, judged, MINUTE, named=True)
+    judge(layout, named)
+    copy(layout, judged, 2 * MINUTE, named=False)
+    assert newest_judged(layout) == judged
+    for snapshot_id in (path.stem for path in Path(str(layout.manifests)).iterdir() if path.stem != named):
+        Path(str(layout.manifest(snapshot_id))).unlink()
+    assert newest_judged(layout) == named, "there is no other"
