@@ -22,8 +22,9 @@ _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""
 
-_MADE_BY_SPARK = ("_temporary", ".spark-staging-")
-"""How the names of folders begin in which Spark writes. Others, such as ``_delta_log``, are of other table formats."""
+_MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
+"""How the names of folders begin in which Spark writes, on S3 by Hadoop's committer. Others, such as ``_delta_log``,
+are of other table formats."""
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 

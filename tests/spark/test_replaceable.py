@@ -43,6 +43,15 @@ def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(
     assert (place / "_delta_log" / "0.json").exists()
 
 
+def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """The committer for S3 that Hadoop recommends writes in a folder of this name."""
+    write_hour(tmp_path, 0)
+    place = tmp_path / "verdicts"
+    (place / "__magic_job-0a1b").mkdir(parents=True)
+    judge(spark, tmp_path, "--output", str(place))
+    assert not (place / "__magic_job-0a1b").exists()
+
+
 def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     given = ["--base", str(tmp_path), "--cluster", CLUSTER, "--output", str(tmp_path / "out")]
