@@ -144,7 +144,8 @@ def read_words(field: str, value: Any) -> list[str]:
         remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
         raise ConfigurationError(field, value, remedy)
     for item in parsed:
-        if isinstance(item, bool) or not isinstance(item, str | int | float | PurePath):
+        # A DAG that renders natively makes the word True a bool, and its text is that word again.
+        if not isinstance(item, str | int | float | PurePath):
             raise ConfigurationError(field, item, "every item must be a string, a number or a path")
     return [str(item) for item in parsed]
 
