@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
@@ -14,6 +15,9 @@ from airflow_kafka_groups.spark.storage import Storage
 
 FEWER = "looked for some groups only"
 """Why a snapshot is passed over."""
+
+_OTHERWISE = "chose groups by other patterns than those before and after it"
+_ONLY_LIFE = ": only signs of life in it count"
 
 _AT_FIRST = 8
 """The number of manifests that are read at once to find the one to judge: mostly it is the first."""
@@ -77,6 +81,7 @@ def newest_complete(
     used: list[SnapshotManifest] = []
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
+    others: list[SnapshotManifest] = []  # by other patterns than the judged one
     for manifest in _backwards(storage, folder, cluster, ids, max(wanted, 100)):
         why = _unfit(manifest, used[0] if used else None)
         if why and not used:
@@ -85,7 +90,12 @@ def newest_complete(
                 "one, or name an older one by --snapshot-id"
             )
         if not why:
-            used.append(manifest)
+            same = not used or manifest.scope == used[0].scope
+            if same and others:  # the patterns were not changed for good
+                incomplete += others
+                skipped += [(other.snapshot_id, f"{_OTHERWISE}{_ONLY_LIFE}") for other in others]
+                others = []
+            (used if same or not _has_patterns(manifest.scope) else others).append(manifest)
             if len(used) == wanted:
                 break
             continue
@@ -93,9 +103,13 @@ def newest_complete(
         ids_of_both = {manifest.kafka_cluster_id, used[0].kafka_cluster_id}
         if len(ids_of_both - {None}) < 2:
             incomplete.append(manifest)
-            why += ": only signs of life in it count"
+            why += _ONLY_LIFE
         skipped.append((manifest.snapshot_id, why))
-    return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
+    return _oldest_first([*used, *others])[-wanted:], _oldest_first(incomplete), skipped
+
+
+def _oldest_first(manifests: Sequence[SnapshotManifest]) -> tuple[SnapshotManifest, ...]:
+    return tuple(sorted(manifests, key=attrgetter("snapshot_id")))
 
 
 def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
@@ -113,7 +127,7 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
     """Return whether a snapshot lacks groups only because it did not look for them.
 
     Where the patterns of all snapshots were changed, the older ones still count: for the groups that both select.
-    So do those of named groups that name all of the judged one's.
+    Whether they were is seen by ``newest_complete``. So do those of named groups that name all of the judged one's.
     """
     if scope == judged:
         return False
