@@ -77,7 +77,7 @@ def find_history(
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
-    :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
+    :param snapshot_id: the snapshot to judge. Default: the newest, see ``of_named``. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
     :param of_named: whether the newest may be one of named groups only. Default false: one of more groups, if any.
