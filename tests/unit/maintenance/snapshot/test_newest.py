@@ -10,10 +10,13 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.maintenance.metrics import group_metrics
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 MINUTE = timedelta(minutes=1)
@@ -51,7 +54,9 @@ def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups
     assert latest_manifest(layout).snapshot_id == last
 
 
-def test_verdicts_about_named_groups_are_not_those_of_the_cluster(whole: tuple[Layout, str]) -> None:
+def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An earlier version judged the newest snapshot, whatever it was of."""
     layout, judged = whole
     judge(layout, judged)
@@ -59,6 +64,8 @@ def test_verdicts_about_named_groups_are_not_those_of_the_cluster(whole: tuple[L
     judge(layout, named)
     copy(layout, judged, 2 * MINUTE, named=False)
     assert newest_judged(layout) == judged
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
     for snapshot_id in (path.stem for path in Path(str(layout.manifests)).iterdir() if path.stem != named):
         Path(str(layout.manifest(snapshot_id))).unlink()
     assert newest_judged(layout) == named, "there is no other"
