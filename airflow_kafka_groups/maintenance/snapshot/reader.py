@@ -128,14 +128,17 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     """
     latest = manifest.observed_at - ago
     older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
-    # After a change of what is snapshotted, no older one is of the same groups.
-    for snapshot_id in islice(older, _MOST_READ):
+    others = 0  # after a change of what is snapshotted, no older one is of the same groups
+    for snapshot_id in islice(older, _MOST_PASSED):
         try:
             found = load_manifest(layout, snapshot_id)
         except SnapshotError:
             return None
         if found.complete and found.observed_at <= latest and found.scope == manifest.scope:
             return found.observed_at
+        others += "group_ids" not in found.scope
+        if others == _MOST_READ:
+            break
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,13 +14,13 @@ from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.maintenance.metrics import group_metrics
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, seen_before
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import layout_in, snapshot
 
-MINUTE = timedelta(minutes=1)
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
 
 
 @pytest.fixture
@@ -52,6 +53,16 @@ def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups
     last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
     assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
     assert latest_manifest(layout).snapshot_id == last
+
+
+def test_an_older_snapshot_of_the_same_groups_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """By it, a plan knows which groups are new."""
+    layout, before = whole
+    for number in range(1, 145):
+        copy(layout, before, number * 10 * MINUTE, named=True)
+    newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
+    newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
+    assert seen_before(layout, newest, DAY) == load_manifest(layout, before).observed_at
 
 
 def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
