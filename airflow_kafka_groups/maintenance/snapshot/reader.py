@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
 
@@ -85,6 +85,17 @@ def is_partial(manifest: SnapshotManifest) -> bool:
     """Return whether a snapshot did not look for all groups, so that a group's absence means nothing."""
     scope = manifest.scope
     return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
+
+
+def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[str]:
+    """Return those of some groups that a snapshot looked for: if a complete one lacks them, they were gone."""
+    scope = manifest.scope
+    if not is_partial(manifest):
+        return set(group_ids)
+    if "group_ids" in scope:  # whatever the patterns
+        return set(group_ids).intersection(scope["group_ids"])
+    patterns = GroupFilter(tuple(scope.get("include", ())), tuple(scope.get("exclude", ())))
+    return set(filter(patterns.selects, group_ids))
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
