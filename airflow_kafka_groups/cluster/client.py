@@ -19,7 +19,7 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from functools import partial
 from types import TracebackType
 
@@ -192,20 +192,20 @@ class ClusterClient:
         """Remember the address of a broker from a coordinator lookup; it is used where metadata has none."""
         self._advertised[broker.broker_id] = broker
 
-    async def any_connection(self) -> BrokerConnection:
-        """Return a connection to any broker that can be reached, for a request that all of them answer alike.
+    async def any_connection(self, avoid: Collection[BrokerId] = ()) -> tuple[BrokerId, BrokerConnection]:
+        """Return any broker that can be reached, with a connection, for a request that all of them answer alike.
 
-        Open connections come first. Raises what ``connection`` raises for the last broker when there is none.
+        Open connections come first, those to ``avoid`` last. Raises what ``connection`` raises for the last broker.
         """
-        *others, last = sorted(self.metadata.brokers, key=lambda broker_id: (broker_id, 0) not in self._connections)
+        *others, last = sorted(self.metadata.brokers, key=lambda id_: (id_ in avoid, (id_, 0) not in self._connections))
         for broker_id in others:
             try:
-                return await self.connection(broker_id)
+                return broker_id, await self.connection(broker_id)
             except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
                 raise
             except KafkaGroupsError as error:
                 log.debug("broker %s is not asked: %s", broker_id, error)
-        return await self.connection(last)
+        return last, await self.connection(last)
 
     def open_connection(self, broker_id: BrokerId, number: int = 0) -> BrokerConnection | None:
         """Return the connection to a broker if there is one that may be used now.

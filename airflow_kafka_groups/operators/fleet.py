@@ -135,6 +135,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         if not report and (done := result("delete")):  # what was deleted counts, also where the report failed
             counts = {outcome: count for outcome, count in done["counts"].items() if count}
             report = {"dry_run": done["dry_run"], "outcomes": counts, "warnings": done["warnings"]}
+        dry_run = report.get("dry_run")  # null without a run, of which owners may have been notified all the same
         return ClusterRun(
             cluster=cluster["cluster"],
             conn_id=cluster["kafka_groups_conn_id"],
@@ -142,7 +143,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
             failed_at=failed,
             skipped_at=skipped,
             plan_id=plan.get("plan_id"),
-            dry_run=report.get("dry_run", notified.get("dry_run") or None),
+            dry_run=notified.get("dry_run") or None if dry_run is None else dry_run,
             counts=plan.get("counts", {}),
             outcomes=report.get("outcomes", {}),
             marked=notified.get("marked", 0),

@@ -34,7 +34,7 @@ Progress = Callable[[int, int], None]
 """Called with (groups done, groups in all) each time something came."""
 
 _STREAM_WINDOW = 50_000
-_BATCH = 200
+_BATCH = 220
 _LARGE_BATCH = 400
 _MANY_GROUPS = 20_000
 _GROUPS_OF_A_CONNECTION = 5

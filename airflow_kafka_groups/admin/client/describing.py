@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.admin.client.calls import Calls
@@ -42,19 +42,27 @@ async def describe_groups(
         results = GroupResults.of(dict(zip(results, results.values(), strict=True)) | known)
         if api is CONSUMER_GROUP_DESCRIBE:
             switched_off = {new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)}
-    if switched_off:
-        there = await _listed(calls, [found for id_, found, _ in results.values() if id_ in switched_off])
-        known = {id_: result for id_, result in switched_off.items() if id_ in there}
+    not_told = [found for id_, found, _ in results.values() if id_ in switched_off and found and found.state is dead]
+    if not_told:
+        known = await _listed(calls, not_told, switched_off)
         results = GroupResults.of(dict(zip(results, results.values(), strict=True)) | known)
     return results
 
 
-async def _listed(calls: Calls, described: Iterable[GroupDescription | None]) -> set[str]:
-    """Return the groups of the consumer protocol that are listed by the brokers that describe none.
+async def _listed(
+    calls: Calls, described: Collection[GroupDescription], switched_off: Mapping[str, GroupResult[GroupDescription]]
+) -> dict[str, GroupResult[GroupDescription]]:
+    """Return the error of each group that is listed by the brokers that describe none, or that may be.
 
     Where the protocol was switched off, its groups are there still, with their offsets; only their state is not told.
     """
-    brokers = {group.coordinator for group in described if group is not None and group.state is GroupState.DEAD}
     kind = GroupType.CONSUMER
-    answers = await calls.ask_brokers(brokers, ListGroupsHandler(types=(kind,))) if brokers else []
-    return {group.group_id for _, found, _ in answers for group in found or () if group.type is kind}
+    answers = await calls.ask_brokers({group.coordinator for group in described}, ListGroupsHandler(types=(kind,)))
+    there = {group.group_id for _, found, _ in answers for group in found or () if group.type is kind}
+    errors = {broker_id: error for broker_id, _, error in answers if error is not None}
+    doubtful = {
+        group.group_id: GroupResult[GroupDescription](group.group_id, error=errors[group.coordinator])
+        for group in described
+        if group.coordinator in errors  # a group that nobody lists may be there
+    }
+    return doubtful | {id_: result for id_, result in switched_off.items() if id_ in there}

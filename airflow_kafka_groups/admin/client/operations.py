@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from airflow_kafka_groups.admin.client.calls import Calls
-from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError
-from airflow_kafka_groups.models import CoordinatorType
+from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, RequestTimeoutError
+from airflow_kafka_groups.models import BrokerId, CoordinatorType
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, METADATA
 from airflow_kafka_groups.protocol.cluster_apis import metadata
@@ -15,24 +15,27 @@ from airflow_kafka_groups.protocol.group_apis import describe_groups
 
 ABSENT_TOPIC = "airflow-kafka-groups.no-such-topic"
 """A topic that nobody made, and that asking for it does not create."""
+_TRIES = 3
 
 
-async def authorized_operations(calls: Calls, topics: Iterable[str], tries: int = 3) -> MetadataAnswer:
-    """Ask what this user may do with the cluster and with some topics; another broker, where a connection is lost."""
-    names = list(topics)
-    connection = await calls.cluster.any_connection()
-    try:
-        answer: MetadataAnswer = await calls.ask_once(
-            connection,
-            METADATA,
-            lambda version: metadata.build(names, version, include_authorized_operations=True),
-            newest=metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS,  # later versions leave the cluster's operations out
-        )
-    except ConnectionFailedError:
-        if tries <= 1:
-            raise
-        return await authorized_operations(calls, names, tries - 1)
-    return answer
+async def authorized_operations(calls: Calls, topics: Iterable[str]) -> MetadataAnswer:
+    """Ask what this user may do with the cluster and with some topics; another broker, where one is lost or silent."""
+    names, asked = list(topics), list[BrokerId]()
+    while True:
+        broker_id, connection = await calls.cluster.any_connection(asked)
+        asked.append(broker_id)
+        try:
+            answer: MetadataAnswer = await calls.ask_once(
+                connection,
+                METADATA,
+                lambda version: metadata.build(names, version, include_authorized_operations=True),
+                newest=metadata.LAST_VERSION_WITH_CLUSTER_OPERATIONS,  # later ones leave the cluster's operations out
+            )
+        except (ConnectionFailedError, RequestTimeoutError):
+            if len(asked) == _TRIES:
+                raise
+        else:
+            return answer
 
 
 def shows_absent_topic(answer: MetadataAnswer) -> bool:

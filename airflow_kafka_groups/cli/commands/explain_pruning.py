@@ -51,7 +51,10 @@ def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> It
         for run in history.of_group(name, _RUNS)
         if run.begun.get("what") == "prune-topics"
     ]
-    for run, name in sorted(every, key=lambda item: item[0].number)[-_RUNS:]:
+    newest = sorted({run.number for run, _ in every})[-_RUNS:]
+    for run, name in sorted(every, key=lambda item: item[0].number):
+        if run.number not in newest:
+            continue
         outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
         evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
         yield Row("prune-topics", "info", evidence, run.path)

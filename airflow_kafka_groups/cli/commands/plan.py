@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
     Numbers,
     add_pattern_arguments,
+    policy_field,
     policy_of,
     take_defaults,
 )
@@ -20,7 +22,7 @@ from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
+from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -74,22 +76,25 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in _OF_RULES if (value := getattr(args, name)) is not None}
+    by_option = args.policy_file is not None
     args.policy_file = args.policy_file and absolute_place(args.policy_file)
-    defaults = take_defaults(args, _NUMBERS, {})
-    file = None if args.policy_file is None else open_policy("--policy-file", args.policy_file)
+    commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
+    file = None if args.policy_file is None else open_policy(policy_field(by_option), args.policy_file)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
-        remedy = "is for plans without a policy file, whose rules have their own: leave one of them out"
+        which = "one of them out" if by_option else f"it out, for {policy_field(by_option)} names one"
+        remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
         raise ConfigurationError(flag_of(name), value, remedy)
     policy = policy_of(
         args,
         settings,
         _NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
-        require_commit_log=args.require_commit_log or defaults.get("commit_log") == REQUIRED,
+        require_commit_log=args.require_commit_log or commit_log == REQUIRED,
         max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
     judged = _require_verdicts(args, layout, cluster.storage_path, policy if file is None else policy.by_file(file))
-    retention = args.offsets_retention_minutes or defaults.get("offsets_retention_minutes") or None
+    if args.offsets_retention_minutes is not None:
+        retention = read_integer("--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1)
     plan, path = plan_snapshot(
         layout,
         policy,
@@ -97,9 +102,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         snapshot_id=judged,
         lease_group_id=settings.lease_group_id,
         file=file,
-        offsets_retention_minutes=None
-        if retention is None
-        else read_integer("--offsets-retention-minutes", retention, minimum=1),
+        offsets_retention_minutes=retention,
     )
     report = None
     try:
@@ -128,6 +131,16 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         say(f"Nothing was deleted. Next: {next_command}")
         say(f"After that, a dry run: {cluster.command('apply', plan.plan_id)}")
     return ExitCode.DONE
+
+
+def _of_site(defaults: Mapping[str, Any]) -> tuple[str, int | None]:
+    """Return how the site's DAGs read the log of commits, and the brokers' retention in minutes, ``None`` for none."""
+    from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+
+    mode = one_of(*COMMIT_LOG_MODES)(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
+    minutes = defaults.get("offsets_retention_minutes", 0)
+    return mode, read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes) or None
 
 
 def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, policy: PlanPolicy) -> str:

@@ -10,6 +10,7 @@ from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
     Numbers,
     add_pattern_arguments,
+    policy_field,
     policy_of,
     take_defaults,
 )
@@ -77,9 +78,10 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
     from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
+    by_option = args.policy_file is not None
     args.policy_file = args.policy_file and absolute_place(args.policy_file)
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
-    file = None if args.policy_file is None else open_policy("--policy-file", args.policy_file)
+    file = None if args.policy_file is None else open_policy(policy_field(by_option), args.policy_file)
     policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {

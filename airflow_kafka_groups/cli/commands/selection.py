@@ -79,8 +79,16 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
     if args.policy_file is None:
-        args.policy_file = optional(read_text)(f"{DEFAULTS}.policy_file", defaults.get("policy_file"))
+        # An empty one is none, as in the form.
+        args.policy_file = optional(read_text)(f"{DEFAULTS}.policy_file", defaults.get("policy_file") or None)
     return defaults
+
+
+def policy_field(by_option: bool) -> str:
+    """Return what names the policy file, for errors: the option, or the site's defaults."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+
+    return "--policy-file" if by_option else f"{DEFAULTS}.policy_file"
 
 
 def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:

@@ -14,7 +14,7 @@ import asyncio
 import hashlib
 import io
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from datetime import datetime
 
 from airflow_kafka_groups.admin.arrow_values import column, release_unused
@@ -103,9 +103,9 @@ async def backup_groups(
                         draft.add(*read)
             done += 1
             progress("backup", done, len(planned))
-        await _add_without_ids(admin, draft, ids, waiting)
+        late = await _add_without_ids(admin, draft, ids, waiting)
         del planned, waiting  # what is read back needs memory
-        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id)
+        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, late=late)
     return require_backup_of(stored, plan)
 
 
@@ -114,8 +114,8 @@ async def _add_without_ids(
     draft: BackupDraft,
     ids: TopicIds,
     groups: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]],
-) -> None:
-    """Add groups with offsets of topics that had no id, except where such a topic has one now.
+) -> Set[str]:
+    """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
 
     It may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody can
     tell, and a restore would leave it out: the group is not to be deleted by this backup.
@@ -123,9 +123,12 @@ async def _add_without_ids(
     late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
     for facts, entry, read_at, offsets in groups:
         if new := sorted({part.topic for part in offsets.topics} & late):
-            draft.left_out[facts.group_id] = f"topic {new[0]!r} got its id only while offsets were read"
+            draft.left_out[facts.group_id] = (
+                f"topic {new[0]!r} got its id only while offsets were read, or was told without one"
+            )
         else:
             draft.add(facts, entry, read_at, offsets)
+    return late
 
 
 class BackupDraft:
@@ -158,9 +161,13 @@ class BackupDraft:
         kafka_cluster_id: str,
         *,
         partial: bool = False,
+        late: Set[str] | None = None,
     ) -> Backup:
-        """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then."""
-        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()})
+        """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then.
+
+        :param late: the topics that got their id only while offsets were read. Default: they are asked for.
+        """
+        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()}, late)
         await _add_log_ends(admin, self._table)
         backup = Backup(
             plan_id=plan_id,

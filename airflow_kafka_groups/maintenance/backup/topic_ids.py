@@ -33,10 +33,13 @@ class TopicIds:
 
     :param known: by topic; ``None`` if this client cannot learn them.
     :param asked: the topics that were asked for, also those without an id.
+    :param untold: whether one that had an id before was told without it: it was deleted, or the broker told none, as
+        in an upgrade, and other topics without an id may have one. Default false.
     """
 
     known: Mapping[str, str] | None
     asked: frozenset[str]
+    untold: bool = False
 
     @classmethod
     async def of(cls, admin: BackupAdmin, topics: Collection[str], earlier: Mapping[str, str] | None = None) -> Self:
@@ -45,9 +48,10 @@ class TopicIds:
         :param earlier: ids of some topics from when offsets were read that have not moved since. Default: none.
         """
         known, asked = await _ask(admin, topics), frozenset(topics)
-        if known is not None and earlier:
-            known = {**known, **{topic: id_ for topic, id_ in earlier.items() if topic in asked}}
-        return cls(known, asked)
+        if known is None or not earlier:
+            return cls(known, asked)
+        before = {topic: id_ for topic, id_ in earlier.items() if topic in asked}
+        return cls({**known, **before}, asked, untold=not before.keys() <= known.keys())
 
     def lack(self, offsets: GroupOffsets) -> bool:
         """Whether a group has offsets of a topic that was not asked for: a restore would leave them out."""
@@ -60,18 +64,22 @@ class TopicIds:
         return self.known is not None and not self.known.keys() >= set(topics)
 
     async def came_since(self, admin: BackupAdmin, topics: Collection[str]) -> Set[str]:
-        """Return which of these topics had no id before their offsets were read, and have one now."""
-        new = await _ask(admin, set(topics) - (self.known or {}).keys())
-        return (new or {}).keys()
+        """Return which of these topics had no id before their offsets were read, and have one now, or may."""
+        without = set(topics) - (self.known or {}).keys()
+        return without if self.untold else (await _ask(admin, without) or {}).keys()
 
-    async def of_read(self, admin: BackupAdmin, topics: Collection[str]) -> dict[str, str]:
+    async def of_read(
+        self, admin: BackupAdmin, topics: Collection[str], late: Set[str] | None = None
+    ) -> dict[str, str]:
         """Return the ids for the manifest, once offsets were read.
 
-        :param topics: the topics of these offsets. Those without an id before are asked for again.
+        :param topics: the topics of these offsets.
+        :param late: those that have an id since, as ``came_since`` returned them. Default: it is asked for.
         """
         if self.known is None:
             return {}
-        new = await _ask(admin, set(topics) - self.known.keys())
+        # Not asked a second time: in an upgrade, the next broker may tell an id where the one before told none.
+        new = await _ask(admin, set(topics) - self.known.keys()) if late is None else late & set(topics)
         if new is None:
             return {}
         if new:

@@ -118,7 +118,7 @@ def _settled(item: GroupOutcome, gone: frozenset[str], verification: Verificatio
         if item.code == PARTLY_DELETED:
             return item  # it is there without its offsets: to call that "not deleted" would hide the loss
         if item.group_id in verification.changed:  # it may have been deleted, and recreated by its team
-            reason = f"it is there ({state}), and its offsets are not those that it had: {item.reason}"
+            reason = f"it is there ({state}), and not known to have the offsets that it had: {item.reason}"
             return replace(item, reason=reason)
         reason = f"not deleted ({state}): {item.reason}"
         return replace(item, outcome=Outcome.FAILED, code="still_there", reason=reason)

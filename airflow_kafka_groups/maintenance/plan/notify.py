@@ -179,7 +179,7 @@ def _messages(
     of_owner: dict[str | None, list[tuple[str, float]]] = {}
     for group in waiting:
         mark = marks.get(group.group_id)  # a repeated plan makes none
-        if mark is None or not _is_its_own(mark, group):
+        if mark is None or not _is_its_own(mark, group) or (group.owner or "") in done.already:
             continue
         period = notice_of(group, before)
         if not period:  # it only waits for the end of what the message said

@@ -128,15 +128,18 @@ class Verdicts:
 def newest_judged(layout: Layout) -> str | None:
     """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
 
-    Between two clean-ups, other DAGs take snapshots that nobody judges. One of named groups, which earlier versions
-    judged if it was the newest, counts only where there is no other. Raises ``SnapshotError`` without a snapshot or for
-    a damaged one, and ``StorageError``.
+    Between two clean-ups, other DAGs take snapshots that nobody judges. One of named groups counts if no other one is
+    judged: earlier versions of the job judged it if it was the newest.
+
+    Raises ``SnapshotError`` without a snapshot, and for a judged one that is damaged, and ``StorageError``.
     """
-    newest = latest_manifest(layout, to_judge=True)
-    judged = (id_ for id_ in (newest.snapshot_id, *reversed(snapshot_ids(layout))) if layout.judged(id_))
-    if "group_ids" not in newest.scope:
-        judged = (id_ for id_ in judged if "group_ids" not in load_manifest(layout, id_).scope)
-    return next(judged, None)
+    newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
+    for snapshot_id in (newest, *reversed(snapshot_ids(layout))):
+        if layout.judged(snapshot_id):
+            if "group_ids" not in load_manifest(layout, snapshot_id).scope:
+                return snapshot_id
+            named = named or snapshot_id
+    return named
 
 
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:

@@ -64,7 +64,8 @@ async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, 
     late = await ids.came_since(admin, {item.topic for result in waiting for item in by_group[result.group_id]})
     for result in waiting:
         _add(draft, by_group[result.group_id], result, now(), late)
-    stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, partial=True)
+    ids_of_plan = plan.plan_id, plan.digest, plan.kafka_cluster_id
+    stored = await draft.store(admin, layout, *ids_of_plan, partial=True, late=late)
     require_backup_of(stored, plan)
 
 
@@ -88,7 +89,7 @@ def _add(
         if fingerprint(of_topic) != item.fingerprint:
             draft.left_out[item.name] = "its offsets moved since the plan was made"
         elif item.topic in late:  # a restore would leave it out
-            draft.left_out[item.name] = "the topic got its id only while offsets were read"
+            draft.left_out[item.name] = "the topic got its id only while offsets were read, or was told without one"
         else:
             parts += of_topic.topics
     if parts:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from operator import itemgetter
@@ -215,7 +215,7 @@ async def _write(
         elif differ := _differing(read.value, change.after):
             shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
             outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
-            committed = len(change.after) - len(differ)
+            committed = len(change.after) - len(differ) if error is None else _changed(change, differ)
         elif rewrite and error is not None:
             lost = isinstance(error, OutcomeUnknownError)
             outcome = ChangeOutcome.UNKNOWN if lost else ChangeOutcome.FAILED
@@ -225,6 +225,12 @@ async def _write(
         results[group_id] = _result(change, outcome, reason, committed)
         moved += [group_id] if outcome is ChangeOutcome.FAILED and _has_moved(error) else []
     return results, moved
+
+
+def _changed(change: Change, differ: Iterable[TopicPartition]) -> int:
+    """Return how many offsets of a refused commit were committed all the same: those that are new, and read back."""
+    others = {where for where, value in change.after.items() if not is_same(change.before.get(where), value)}
+    return len(others.difference(differ))
 
 
 def _has_moved(error: Exception | None) -> bool:

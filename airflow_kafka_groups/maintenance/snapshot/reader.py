@@ -99,7 +99,7 @@ def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[st
 
 
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
-    """Return the newest complete snapshot. Raises ``SnapshotError`` if the newest 100 are incomplete.
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
 
@@ -107,7 +107,7 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
     """
     incomplete, named = 0, None
     ids = snapshot_ids(layout)
-    for snapshot_id in islice(reversed(ids), _MOST_PASSED):
+    for snapshot_id in reversed(ids):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
         if not manifest.complete:
             incomplete += 1

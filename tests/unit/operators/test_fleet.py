@@ -89,13 +89,14 @@ def test_each_cluster_is_reported_whatever_happened_to_it(tmp_path: Path, monkey
     assert (west["failed_at"], west["plan_id"], west["counts"]) == ("list_offsets", None, {})
 
 
-@pytest.mark.parametrize("is_reported", [True, False])
+@pytest.mark.parametrize("report", [{"dry_run": True}, {"dry_run": None}, {}], ids=["reported", "no-deletion", "none"])
 def test_a_dry_run_does_not_look_as_if_owners_were_notified(
-    is_reported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    report: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The report of a clean-up that did not get as far as its deletion says nothing of a dry run."""
     dry = {"dry_run": True, "marked": 1, "notified": {"pay": 1}}
-    report = {"report_path": "/r.html", "dry_run": True, "outcomes": {}, "warnings": []}
-    results = {("notify", 0): dry, **({("report", 0): report} if is_reported else {})}
+    reported = {"report_path": "/r.html", "outcomes": {}, "warnings": [], **report} if report else {}
+    results = {("notify", 0): dry, ("report", 0): reported}
     found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success")] * 2, results), tmp_path, monkeypatch)
     data = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())
     assert [each["dry_run"] for each in data["clusters"]] == [True, None]

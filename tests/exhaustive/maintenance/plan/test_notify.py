@@ -173,6 +173,16 @@ async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path)
     assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
 
 
+async def test_an_old_task_sends_nothing_to_a_contact_that_was_corrected_since(tmp_path: Path) -> None:
+    story = Story(tmp_path, "pay1")
+    old, at = await story.plan(NOW), NOW + timedelta(minutes=5)
+    story.notify(old, at)
+    story.file = policy_of(tmp_path, POLICY.replace("pay@", "payments@"))
+    story.notify(await story.plan(NOW + DAY), NOW + DAY, fails=("pay",))
+    assert story.notify(old, NOW + 2 * DAY) == Notified(already={"pay": at})
+    assert [notice.contact for notice in story.sent] == ["pay@example.com"]
+
+
 async def test_a_repeat_notifies_those_whose_message_failed_unless_they_lived_since(tmp_path: Path) -> None:
     story = Story(tmp_path, "pay1", "pay2", "web1")
     old = await story.plan(NOW)

@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.admin.client.operations import ABSENT_TOPIC
 from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.protocol.apis import METADATA
-from tests.fakes.cluster import Cut, FakeCluster
+from tests.fakes.cluster import Cut, Drop, FakeCluster
 from tests.unit.admin.client.faults import client
 
 
@@ -31,3 +31,18 @@ async def test_a_lost_connection_is_no_reason_to_end_a_run(lost: int, answered: 
             with pytest.raises(ConnectionFailedError):
                 await admin.sees_all_topics()
     assert left[0] == (0 if answered else lost - 3)
+
+
+async def test_a_broker_that_is_silent_is_no_reason_either() -> None:
+    asked: list[int] = []
+
+    def first_is_silent(broker_id: int, version: int, request: Any) -> Any:
+        if not any(topic.name == ABSENT_TOPIC for topic in request.topics or ()):
+            return None
+        asked.append(broker_id)
+        return Drop if broker_id == asked[0] else None
+
+    async with FakeCluster() as fake, client(fake, request_timeout=0.1) as admin:
+        fake.control(METADATA, first_is_silent)
+        await admin.sees_all_topics()
+    assert sorted(asked) == [1, 2], "the other broker is asked, and not the same one once more"

@@ -58,3 +58,12 @@ async def test_where_every_group_is_described_nothing_is_listed() -> None:
     async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
         assert (await admin.describe_consumer_groups(["g"]))["g"].unwrap().state is GroupState.EMPTY
         assert fake.requests(LIST_GROUPS) == []
+
+
+@pytest.mark.safety
+async def test_where_a_broker_does_not_list_its_groups_none_of_them_is_called_dead() -> None:
+    async with FakeCluster() as fake, client(fake) as admin:
+        switch_off(fake, ())
+        fake.control(LIST_GROUPS, lambda _, version, __: answers.list_groups(version, ErrorCode.unknown_server_error))
+        (found,) = (await admin.describe_consumer_groups(["there"])).values()
+        assert "UNKNOWN_SERVER_ERROR" in str(found.error)

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES
+from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES, rows_of_pruning
+from airflow_kafka_groups.maintenance.deletion.outcomes import of_deletion
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, name_of
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots
 from tests.unit.operators.scene import CLUSTER
@@ -107,6 +108,20 @@ def test_explain_names_the_topics_the_rule_and_what_was_pruned(admin: FakeAdmin,
     _, found, _ = stored("explain", "app")
     rows = [row for row in found["checks"] if row["check"] == "prune-topics"]
     assert ("kept (excluded)" in rows[0]["evidence"], "exclude" in rows[0]["what_would_change_it"]) == (True, True)
+
+
+def test_explain_shows_all_topics_of_a_group_that_a_run_has_pruned(tmp_path: Path) -> None:
+    """A run prunes as many topics of a group as it has stopped reading; those of the newest five runs are shown."""
+    journal, layout = Journal(tmp_path, CLUSTER_ID), Layout(tmp_path, CLUSTER)
+    for number, topics in enumerate((1, 1, 1, 1, 1, 9)):
+        facts = {"run_id": f"r{number}", "request_id": f"q{number}", "dry_run": False, "what": "prune-topics"}
+        done = [of_deletion(name_of("app", f"topic-{topic}"), None) for topic in range(topics)]
+        journal.begin(facts, utc_now(), after=journal.current()).end(done, {}, utc_now())
+    shown = [row.evidence.partition(": deleted")[0] for row in rows_of_pruning(layout, CLUSTER_ID, "app")]
+    assert shown == [
+        *(f"topic 'topic-0': run r{number}" for number in range(1, 5)),
+        *(f"topic 'topic-{topic}': run r5" for topic in range(9)),
+    ]
 
 
 @pytest.mark.parametrize("others", [5, 55], ids=["a week of clean-ups", "a checkpoint"])

@@ -45,6 +45,16 @@ def test_the_policy_file_of_the_site_decides(stored: Cli, tmp_path: Path, monkey
     assert (code, sorted(group["group_id"] for group in found["groups"])) == (0, ["b", "c"])
     code, _, said = stored("plan", "--min-idle", "1d")
     assert (code, "--min-idle (got '1d'): is for plans without a policy file" in said) == (2, True)
+    assert "leave it out, for KAFKA_GROUPS_DEFAULTS.policy_file names one" in said, "there is no other option"
+
+
+@pytest.mark.parametrize("command", ["plan", "prune-topics"])
+def test_a_relative_path_of_the_site_is_not_called_an_option(
+    command: str, stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    defaults(monkeypatch, policy_file="policy.yaml")
+    code, _, said = stored(command)
+    assert (code, "KAFKA_GROUPS_DEFAULTS.policy_file" in said, "--policy-file" in said) == (2, True, False)
 
 
 def test_the_limits_of_the_site_count_unless_others_are_given(
@@ -71,7 +81,15 @@ def test_a_site_that_requires_the_log_of_commits_gets_no_plan_without_it(
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("max_groups", 0), ("min_idle_seconds", "7x"), ("exclude", ["re:("]), ("exlude", ["a"])]
+    ("name", "value"),
+    [
+        ("max_groups", 0),
+        ("min_idle_seconds", "7x"),
+        ("exclude", ["re:("]),
+        ("exlude", ["a"]),
+        ("commit_log", "Required"),
+        ("offsets_retention_minutes", "a week"),
+    ],
 )
 def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     defaults(monkeypatch, **{name: value})
@@ -96,3 +114,9 @@ def test_groups_are_deleted_at_the_pace_of_the_site(
     defaults(monkeypatch, groups_per_second=5)
     assert stored("apply", found["plan_id"], *option)[0] == 1
     assert used == [pace]
+
+
+def test_an_empty_path_of_a_policy_file_is_no_file_as_in_the_form(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    defaults(monkeypatch, policy_file="")
+    assert stored("plan")[0] == 0
+    assert stored("prune-topics")[0] == 0

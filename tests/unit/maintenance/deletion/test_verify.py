@@ -115,4 +115,21 @@ async def test_a_group_that_its_team_made_anew_after_a_lost_answer_is_not_called
     (outcome,) = report.outcomes
     assert f"{outcome.outcome.value}:{outcome.code}" == code
     assert ("not deleted (" in outcome.reason) == (offset == 1)
-    assert ("its offsets are not those that it had" in outcome.reason) == (offset != 1)
+    assert ("not known to have the offsets that it had" in outcome.reason) == (offset != 1)
+
+
+async def test_a_group_whose_offsets_cannot_be_read_afterwards_is_not_said_to_have_others(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 1))
+    layout = layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    admin.delete_errors["a"] = broker_error("NOT_COORDINATOR")
+
+    def its_coordinator_goes(call: str) -> None:
+        if call == "delete":
+            admin.offset_errors["a"] = timeout()
+
+    admin.before = its_coordinator_goes
+    (outcome,) = (await delete_plan(admin, layout, plan)).report.outcomes
+    assert (outcome.outcome, outcome.code) == (Outcome.UNKNOWN, "not_coordinator")
+    assert "it is there (listed as classic, state Empty), and not known to have the offsets" in outcome.reason

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
@@ -102,6 +103,25 @@ async def test_what_is_pruned_in_an_upgrade_to_brokers_with_topic_ids_can_be_res
         assert "got its id only while" in load_backup(layout, of.plan_id).not_backed_up["app [old]"]
         return
     assert fate == {"app [old]": "deleted:safe"}
+    admin.groups["app"].members = 0
+    (change,) = await propose_restore(admin, layout, of.plan_id)
+    assert (change.kept, set(change.after)) == (None, set(OLD))
+
+
+async def test_whichever_broker_tells_the_ids_of_topics_what_is_pruned_can_be_restored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of such an upgrade, one broker after the other is asked, and only the last one tells them."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    admin.ids = {"old": "id-of-old", "live": "id-of-live"}
+    of, left = await planned(admin, layout), [2]
+
+    async def told(topics: Iterable[str]) -> dict[str, str]:
+        left[0] -= 1
+        return {} if left[0] >= 0 else {topic: admin.ids[topic] for topic in topics}
+
+    monkeypatch.setattr(admin, "topic_ids", told)
+    assert await outcomes(admin, layout, of) == {"app [old]": "deleted:safe"}
     admin.groups["app"].members = 0
     (change,) = await propose_restore(admin, layout, of.plan_id)
     assert (change.kept, set(change.after)) == (None, set(OLD))

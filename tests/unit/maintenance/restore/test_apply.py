@@ -236,6 +236,16 @@ async def test_a_refused_commit_has_failed_and_one_that_cannot_be_read_back_is_u
     assert (result.outcome, result.partitions) == (ChangeOutcome.UNKNOWN, 0)
 
 
+async def test_what_was_there_before_a_refused_commit_is_not_counted_as_committed() -> None:
+    """As where a restore sets one of many partitions back: the others are what they have to be anyhow."""
+    admin = cluster(a=FakeGroup({T0: 5, T1: 8}))
+    before = dict(admin.groups["a"].offsets)
+    admin.before = lambda call: setattr(admin.groups["a"], "members", int(call == "alter"))
+    change = Change(group_id="a", before=before, after={**AFTER, T1: before[T1]})
+    (result,) = await apply_changes(admin, [change], dry_run=False)
+    assert (result.outcome, result.partitions) == (ChangeOutcome.FAILED, 0)
+
+
 @pytest.mark.parametrize("meddled", [OffsetAndMetadata(6), OffsetAndMetadata(7, "note")], ids=["offset", "metadata"])
 async def test_what_does_not_read_back_as_it_was_written_has_failed(meddled: OffsetAndMetadata) -> None:
     admin = cluster(a=FakeGroup({T0: 5}))

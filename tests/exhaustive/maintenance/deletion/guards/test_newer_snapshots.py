@@ -114,10 +114,12 @@ async def test_a_snapshot_from_before_the_idle_time_is_no_newer_one(tmp_path: Pa
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe", "b": "deleted:safe"}
 
 
-async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path) -> None:
+async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another DAG may look at some groups every minute."""
     admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
-    await take_snapshot(admin, layout, now=Slow(NOW - timedelta(minutes=16), 20))
+    with monkeypatch.context() as patched:
+        patched.setattr("airflow_kafka_groups.cluster.clock.now", iter([0.0, 20 * 60.0]).__next__)
+        await take_snapshot(admin, layout, now=Slow(NOW - timedelta(minutes=16), 20))
     admin.groups["a"] = FakeGroup()
     for minute in range(1, 16):
         await take_snapshot(admin, layout, group_ids=["b"], now=Ticking(NOW - timedelta(minutes=16 - minute)))

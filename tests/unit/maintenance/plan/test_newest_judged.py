@@ -1,0 +1,54 @@
+"""Which snapshot is planned from where none is named: one of the cluster, whatever was taken of single groups since."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.maintenance.snapshot import reader
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.unit.maintenance.scene import layout_in
+
+ALL, NAMED = None, ["a"]
+
+
+async def take(layout: Layout, *scopes: list[str] | None) -> list[str]:
+    """Take a snapshot a day, of all groups or of named ones, and return their ids."""
+    admin = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()})
+    clocks = [Ticking(NOW + timedelta(days=day)) for day in range(len(scopes))]
+    pairs = zip(scopes, clocks, strict=True)
+    return [(await take_snapshot(admin, layout, group_ids=named, now=now)).snapshot_id for named, now in pairs]
+
+
+def judge(layout: Layout, snapshot_ids: Iterable[str]) -> None:
+    for snapshot_id in snapshot_ids:
+        summary = layout.root / verdict_places(snapshot_id)[0][0]
+        write_json(summary.parent, summary.name, {})
+
+
+async def test_a_judged_snapshot_of_named_groups_counts_only_where_no_other_one_is_judged(tmp_path: Path) -> None:
+    """Earlier versions of the job judged it without being asked to, if it was the newest."""
+    layout = layout_in(tmp_path)
+    first, named, _ = await take(layout, ALL, NAMED, ALL)
+    judge(layout, [named])
+    assert newest_judged(layout) == named
+    judge(layout, [first])
+    assert newest_judged(layout) == first
+
+
+async def test_however_many_snapshots_of_named_groups_were_taken_since(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """offsets_to_spark takes one a run: the job looks through all of them, too."""
+    monkeypatch.setattr(reader, "_MOST_READ", 2)
+    layout = layout_in(tmp_path)
+    first, *_ = await take(layout, ALL, NAMED, NAMED, NAMED)
+    assert reader.latest_manifest(layout, to_judge=True).snapshot_id == first
