@@ -140,13 +140,15 @@ def read_words(field: str, value: Any) -> list[str]:
             parsed = json.loads(value)
         except ValueError:
             parsed = None
-    if not isinstance(parsed, list | tuple):
+    if isinstance(parsed, str | bytes | dict) or not isinstance(parsed, Iterable):
         remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
         raise ConfigurationError(field, value, remedy)
-    for item in parsed:
-        if isinstance(item, bool) or not isinstance(item, str | int | float | PurePath):
+    items = list(parsed)
+    for item in items:
+        # A DAG that renders natively makes the word True a bool, and its text is that word again.
+        if not isinstance(item, str | int | float | PurePath):
             raise ConfigurationError(field, item, "every item must be a string, a number or a path")
-    return [str(item) for item in parsed]
+    return list(map(str, items))
 
 
 def read_switch(field: str, value: Any) -> bool:

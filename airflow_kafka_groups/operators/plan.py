@@ -29,7 +29,7 @@ class PlanCleanupOperator(PlanningOperator):
     (``connect-*``, ``__*`` and others) and those that ``exclude`` matches. Also writes the report, which later tasks of
     the run update.
 
-    :param snapshot_id: the judged snapshot. Default: the newest complete one (templated).
+    :param snapshot_id: the judged snapshot. Default: the newest complete one that is not of named groups (templated).
     :param min_idle_seconds: how long a group must have been empty and unmoved: ``"7d"``, a ``timedelta`` or a number of
         seconds. Default: a week (templated).
     :param min_observations: number of complete snapshots that show it so. Default and minimum 2 (templated).

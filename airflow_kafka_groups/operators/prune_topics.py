@@ -30,7 +30,8 @@ class PlanTopicPruningOperator(PlanningOperator):
     its offsets did not move, while those of another topic did. Only groups that snapshots saw Stable can be judged.
     Take snapshots on a schedule (``ListGroupOffsetsOperator``).
 
-    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one (templated).
+    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one that is not of named groups
+        (templated).
     :param policy_file: a policy file: an absolute path or a URL. Groups are pruned whose rule has the action
         ``prune-topics``; patterns and limits here narrow it further. Default: none, and all groups that match may be
         pruned (templated).

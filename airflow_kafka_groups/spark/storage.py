@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,9 @@ _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""
 
-_MADE_BY_SPARK = ("_temporary", ".spark-staging-")
-"""How the names of folders begin in which Spark writes. Others, such as ``_delta_log``, are of other table formats."""
+_MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
+"""How the names of folders begin in which Spark writes, on S3 by Hadoop's committer. Others, such as ``_delta_log``,
+are of other table formats."""
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
@@ -273,6 +275,10 @@ def require_replaceable(spark: SparkSession, folder: str, columns: Collection[st
         others = [name for name in others if name in files or not name.startswith(f"{partitioned_by}=")]
     if not others:
         made = [name for name in files if name[0] not in "._"]
+        for name in folders:  # a footer of each: somebody else's table may have these partitions, or others below
+            if partitioned_by and name.startswith(f"{partitioned_by}="):
+                inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
+                made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
         others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
     if others:
         remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"

@@ -9,6 +9,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
+from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.storage import require_replaceable
 from tests.spark.histories import seen
 from tests.spark.judged import judge, verdict_folder, write_hour
 from tests.spark.lake import CLUSTER, write_snapshot
@@ -41,6 +43,28 @@ def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(
     with pytest.raises(ArgumentError, match=f"has _delta_log, {REFUSED}"):
         judge(spark, tmp_path, "--output", str(place))
     assert (place / "_delta_log" / "0.json").exists()
+
+
+def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """Tables of other programs have a column run_id, too; the job's own has nothing beside its folders."""
+    names = COMMIT_GROUP_SCHEMA.names
+    mine, other = str(tmp_path / "mine"), str(tmp_path / "other")
+    spark.createDataFrame([], COMMIT_GROUP_SCHEMA).write.parquet(f"{mine}/run_id=r")
+    require_replaceable(spark, mine, names, "run_id")
+    rows = spark.range(3).selectExpr("id", "'r' AS run_id", "1 AS day")
+    for by, first in ((["run_id"], "part-.*"), (["run_id", "day"], "day=1")):
+        rows.write.mode("overwrite").partitionBy(*by).parquet(other)
+        with pytest.raises(ArgumentError, match=f"has run_id=r/{first}, {REFUSED}"):
+            require_replaceable(spark, other, names, "run_id")
+
+
+def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+    """The committer for S3 that Hadoop recommends writes in a folder of this name."""
+    write_hour(tmp_path, 0)
+    place = tmp_path / "verdicts"
+    (place / "__magic_job-0a1b").mkdir(parents=True)
+    judge(spark, tmp_path, "--output", str(place))
+    assert not (place / "__magic_job-0a1b").exists()
 
 
 def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:

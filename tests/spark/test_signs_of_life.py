@@ -115,6 +115,42 @@ def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(spark: Spa
     assert judge(spark, tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
 
 
+def test_a_snapshot_by_other_patterns_between_those_of_the_site_ends_no_idle_time(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As by ``snapshot --include``, where all others exclude some groups."""
+    own: dict[str, Any] = {**EVERY, "exclude": ["internal*"]}
+    for number in (0, 1, 3):
+        write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=own)
+    write_snapshot(tmp_path, 2, seen(2, group="used", **MEMBER), scope=FEWER["included"])
+    summary = judge(spark, tmp_path)
+    assert [(row["group_id"], row["verdict"], row["observations"]) for row in written(tmp_path, 3)] == [
+        ("idle", "stale", 3),
+        ("used", "settling", 1),
+    ]
+    why = "chose groups by other patterns than those before and after it: only signs of life in it count"
+    assert summary["skipped"] == [{"name": snapshot_id(2), "why": why}]
+
+
+def test_the_days_of_a_history_count_from_the_judged_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+    """Not from a newer one of named groups, which would leave out the one to judge and be judged itself."""
+    for number in (0, 1, 23):
+        write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
+    write_snapshot(tmp_path, 48, seen(48, group="used"), scope=FEWER["named"])
+    found = judge(spark, tmp_path, "--max-days", "1")
+    assert (found["snapshot_id"], found["groups"], found["snapshots_used"]) == (snapshot_id(23), 2, 3)
+    assert found["skipped"] == [{"name": snapshot_id(48), "why": "looked for some groups only"}]
+
+
+def test_snapshots_that_name_all_groups_of_the_judged_one_count(spark: SparkSession, tmp_path: Path) -> None:
+    """As of a site that names its groups in another order, and fewer of them by now."""
+    for number, names in enumerate((["idle", "other"], ["other", "left", "idle"], ["other"], ["other", "idle"])):
+        rows = [row for name in sorted(names) for row in seen(number, group=name)]
+        write_snapshot(tmp_path, number, rows, scope={**EVERY, "group_ids": names})
+    judge(spark, tmp_path)
+    assert [(row["group_id"], row["observations"]) for row in written(tmp_path, 3)] == [("idle", 3), ("other", 3)]
+
+
 def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
     before, after = {**EVERY, "exclude": ["a"]}, {**EVERY, "exclude": ["a", "b"]}
     for number, scope in enumerate((EVERY, before, after)):

@@ -21,6 +21,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
 from airflow_kafka_groups.maintenance.policy.families import family_of
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
 
 MAX_SERIES_GROUPS = 10_000
@@ -84,10 +85,18 @@ def metrics_of_snapshot(
 
 def _newest_judged(layout: Layout) -> str:
     folders = [layout.root / folder for folder in verdict_summary_folders()]
-    newest = max((id_ for folder in folders for id_ in list_ids(folder)), default=None)
-    if newest is None:
+    newest_first = sorted((id_ for folder in folders for id_ in list_ids(folder)), reverse=True)
+    if not newest_first:
         raise SnapshotError(f"no snapshot is judged: there is no summary in {folders[0]}. Run judge_staleness first")
-    return newest
+    return next((id_ for id_ in newest_first if not _is_of_named_groups(layout, id_)), newest_first[0])
+
+
+def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:
+    """Return whether a snapshot shows named groups only: the metrics of all others would end."""
+    try:
+        return "group_ids" in load_manifest(layout, snapshot_id).scope
+    except SnapshotError:  # whatever it was of, its verdicts are the newest
+        return False
 
 
 def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) -> GroupMetrics:

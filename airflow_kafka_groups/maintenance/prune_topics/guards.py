@@ -29,6 +29,7 @@ from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.reader import looked_for
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -44,11 +45,13 @@ def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -
     group_ids = {item.group_id for item in plan.groups}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or NO_SUBSCRIPTIONS
+        asked = looked_for(reader.manifest, group_ids)
         for item in plan.groups:
             if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):
                 continue
             group, seen = shown.get(item.group_id), subscribed.seen.get(item.group_id, frozenset())
-            sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest)
+            looked = item.group_id in asked
+            sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest, looked=looked)
             if sign is not None:
                 reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"
                 found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)

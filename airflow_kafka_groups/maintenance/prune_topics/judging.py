@@ -20,7 +20,7 @@ from datetime import datetime, timedelta
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, is_partial, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, looked_for, snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, Subscriptions, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
@@ -79,6 +79,7 @@ class JudgedGroup:
         manifest: SnapshotManifest,
         max_gap: timedelta | None,
         *,
+        looked: bool = True,
         proves: bool = True,
     ) -> None:
         """Take an older snapshot into account.
@@ -86,12 +87,14 @@ class JudgedGroup:
         :param group: what it shows of the group; ``None`` if it lacks it.
         :param subscribed: what it shows of the subscriptions.
         :param max_gap: the longest time between two snapshots that count. Default: any.
+        :param looked: whether it looked for the group: if not, its absence means nothing. Default true.
         :param proves: whether it can prove that a topic was idle; if not, it can only end an idle time. Default true.
         """
         shown, group_id = f"snapshot {manifest.snapshot_id}", self.newest.group_id
         seen = subscribed.seen.get(group_id, frozenset())
         for topic in self.open:
-            if (sign := sign_of_life(topic.topic, topic.offsets.fingerprint, group, seen, manifest)) is not None:
+            offsets = topic.offsets.fingerprint
+            if (sign := sign_of_life(topic.topic, offsets, group, seen, manifest, looked=looked)) is not None:
                 self._end([topic], f"{shown} {sign}")
         if group is None or group.error is not None or not proves:
             return
@@ -174,34 +177,43 @@ def judge(
         if cluster_id not in (newest.kafka_cluster_id, None):
             continue
         shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest) or NO_SUBSCRIPTIONS
+        asked = looked_for(older.manifest, left)
         for group_id, judged_group in left.items():
             proves = cluster_id is not None  # brokers that start may not know their cluster's id yet
-            judged_group.look_back(shown.get(group_id), subscribed, older.manifest, max_gap, proves=proves)
+            found, looked = shown.get(group_id), group_id in asked
+            judged_group.look_back(found, subscribed, older.manifest, max_gap, looked=looked, proves=proves)
     yield from (judged[group_id] for group_id in sorted(judged))
 
 
 def sign_of_life(
-    topic: str, fingerprint: str, group: ObservedGroup | None, seen: Collection[str], manifest: SnapshotManifest
+    topic: str,
+    fingerprint: str,
+    group: ObservedGroup | None,
+    seen: Collection[str],
+    manifest: SnapshotManifest,
+    *,
+    looked: bool,
 ) -> str | None:
     """Return why a snapshot ends the idle time of a topic, ``None`` if it does not.
 
     :param fingerprint: of the offsets that it must have.
     :param group: what the snapshot shows of its group; ``None`` if it lacks it.
     :param seen: the topics that it saw members of the group subscribe to, even if there are more.
+    :param looked: whether it looked for the group.
     """
     if topic in seen:  # whatever else is not known
         return "has members that are subscribed to it"
     if group is None or group.error is not None:
-        return _what_is_lacking(group, manifest)
+        return _what_is_lacking(group, manifest, looked=looked)
     then = group.topics.get(topic)
     if then is None or then.fingerprint != fingerprint:
         return "has other offsets"
     return None
 
 
-def _what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest) -> str | None:
+def _what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest, *, looked: bool) -> str | None:
     """Return why a snapshot that does not show a group ends its idle times, ``None`` if that means nothing."""
-    if not manifest.complete or (group is None and is_partial(manifest)):
+    if not manifest.complete or (group is None and not looked):
         return None
     if group is None:
         return "does not have the group"

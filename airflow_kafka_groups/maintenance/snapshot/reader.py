@@ -18,13 +18,15 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
+from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
 """The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
+_MOST_PASSED = 1_000
+"""The most that are read where many are of named groups: one each ten minutes for a week."""
 
 
 class GroupSummary(NamedTuple):
@@ -85,6 +87,17 @@ def is_partial(manifest: SnapshotManifest) -> bool:
     return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
 
 
+def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[str]:
+    """Return those of some groups that a snapshot looked for: if a complete one lacks them, they were gone."""
+    scope = manifest.scope
+    if not is_partial(manifest):
+        return set(group_ids)
+    if "group_ids" in scope:  # whatever the patterns
+        return set(group_ids).intersection(scope["group_ids"])
+    patterns = GroupFilter(tuple(scope.get("include", ())), tuple(scope.get("exclude", ())))
+    return set(filter(patterns.selects, group_ids))
+
+
 def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
     """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
 
@@ -126,14 +139,17 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     """
     latest = manifest.observed_at - ago
     older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
-    # After a change of what is snapshotted, no older one is of the same groups.
-    for snapshot_id in islice(older, _MOST_READ):
+    others = 0  # after a change of what is snapshotted, no older one is of the same groups
+    for snapshot_id in islice(older, _MOST_PASSED):
         try:
             found = load_manifest(layout, snapshot_id)
         except SnapshotError:
             return None
         if found.complete and found.observed_at <= latest and found.scope == manifest.scope:
             return found.observed_at
+        others += "group_ids" not in found.scope
+        if others == _MOST_READ:
+            break
     return None
 
 

@@ -144,8 +144,10 @@ def _with_progress(hook: Any) -> Any:
             import psutil  # type: ignore[import-untyped]
 
             self._was_killed, below = True, []
-            with suppress(psutil.Error, AttributeError):  # it has ended, or was not started yet
-                below = psutil.Process(self._submit_sp.pid).children(recursive=True)
+            started = getattr(self, "_submit_sp", None)
+            if started is not None and started.poll() is None:  # of one that has ended, another process may have the id
+                with suppress(psutil.Error):
+                    below = psutil.Process(started.pid).children(recursive=True)
             super().on_kill()
             for process in below:  # after the JVM, which would take the driver's end for an error of the job
                 with suppress(psutil.Error):

@@ -76,7 +76,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         help="read last commits from __consumer_offsets itself: where possible (auto), never (default), or fail",
     )
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
-    add("--snapshot-id", help="snapshot to judge (default: the newest)")
+    add("--snapshot-id", help="snapshot to judge (default: the newest that is not of named groups)")
     add(
         "--output",
         type=folder_path,

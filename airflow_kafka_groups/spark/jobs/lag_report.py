@@ -55,7 +55,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_base(parser)
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
-    add("--snapshot-id", help="snapshot to report on (default: the newest)")
+    add("--snapshot-id", help="snapshot to report on (default: the newest that is not of named groups)")
     add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")

@@ -1,8 +1,9 @@
 """Roll up the verdicts of all clusters by day.
 
-For each cluster and day, the last judgement of the day becomes one row for each verdict, with its groups and lag. Only
-the summaries of the judgements are read. The last line on stdout is the summary as JSON. Exit code 0: written; 1: the
-job failed; 2: invalid argument; 5: some clusters failed, and those that are named are not in it.
+For each cluster and day, the last judgement of the day becomes one row for each verdict, with its groups and lag; that
+of a snapshot of named groups only where the day has no other. Summaries are read, and manifests of days with several.
+The last line on stdout is the summary as JSON. Exit code 0: written; 1: the job failed; 2: invalid argument; 5: some
+clusters failed, and those that are named are not in it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import time
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -89,19 +92,44 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[tuple[str, str, int, int]]]:
     """Return the rows of the last judgement of each day."""
     folder = f"{base}/{cluster}"
-    newest: dict[str, tuple[str, str]] = {}
+    judged: dict[str, dict[str, str]] = defaultdict(dict)
     for place in reversed(paths.verdict_summary_folders()):  # of two summaries, the newer version's counts
         for name in storage.files(f"{folder}/{place}"):
             snapshot_id = name.removesuffix(".json")
             if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
                 continue
-            if day not in newest or newest[day][0] <= snapshot_id:
-                newest[day] = snapshot_id, f"{folder}/{place}/{name}"
-    texts = storage.read_texts([path for _, path in newest.values()])
+            judged[day][snapshot_id] = f"{folder}/{place}/{name}"
+    last = _last_of_cluster(storage, folder, judged)
+    chosen = [(day, snapshot_id, judged[day][snapshot_id]) for day, snapshot_id in last.items()]
+    texts = storage.read_texts([path for _, _, path in chosen])
     return {
         day: _rows(text, snapshot_id, cluster, path)
-        for (day, (snapshot_id, path)), text in zip(newest.items(), texts, strict=True)
+        for (day, snapshot_id, path), text in zip(chosen, texts, strict=True)
     }
+
+
+def _last_of_cluster(storage: Storage, folder: str, judged: Mapping[str, Collection[str]]) -> dict[str, str]:
+    """Return each day's last judged snapshot; one of named groups, which is not the cluster, if there is no other."""
+    last = {day: max(snapshot_ids) for day, snapshot_ids in judged.items()}
+    asked = {day: sorted(snapshot_ids) for day, snapshot_ids in judged.items() if len(snapshot_ids) > 1}
+    while asked:
+        manifests = [f"{folder}/{paths.manifest(snapshot_ids[-1])}" for snapshot_ids in asked.values()]
+        texts = storage.read_texts(manifests, skip_unreadable=True)
+        for (day, snapshot_ids), text in zip([*asked.items()], texts, strict=True):
+            newest = snapshot_ids.pop()
+            if not _is_of_named_groups(text):
+                last[day] = newest
+                del asked[day]
+            elif not snapshot_ids:
+                del asked[day]
+    return last
+
+
+def _is_of_named_groups(manifest: str) -> bool:
+    try:
+        return "group_ids" in json.loads(manifest)["scope"]
+    except (ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
+        return False
 
 
 def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[str, str, int, int]]:

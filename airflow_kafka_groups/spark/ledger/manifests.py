@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from airflow_kafka_groups.contracts import paths
@@ -13,7 +13,14 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError
 from airflow_kafka_groups.spark.storage import Storage
 
-_FEWER = "looked for some groups only"
+FEWER = "looked for some groups only"
+"""Why a snapshot is passed over."""
+
+_OTHERWISE = "chose groups by other patterns than those before and after it"
+_ONLY_LIFE = ": only signs of life in it count"
+
+_AT_FIRST = 8
+"""The number of manifests that are read at once to find the one to judge: mostly it is the first."""
 
 
 def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
@@ -51,8 +58,17 @@ def half_written(snapshot_id: str, problem: str) -> str:
     )
 
 
+def newest_to_judge(storage: Storage, folder: str, cluster: str, ids: Sequence[str]) -> str:
+    """Return the newest snapshot that did not look for named groups only; the newest of all if there is none.
+
+    :param ids: the snapshots to choose from, oldest first.
+    """
+    newest_first = _backwards(storage, folder, cluster, ids, _AT_FIRST)
+    return next((found.snapshot_id for found in newest_first if "group_ids" not in found.scope), ids[-1])
+
+
 def newest_complete(
-    storage: Storage, folder: str, cluster: str, ids: Sequence[str], wanted: int, *, chosen: bool
+    storage: Storage, folder: str, cluster: str, ids: Sequence[str], wanted: int
 ) -> tuple[tuple[SnapshotManifest, ...], tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
     """Read manifests from the newest on, until enough of them are complete.
 
@@ -61,17 +77,12 @@ def newest_complete(
 
     :param ids: the snapshots to choose from, oldest first; the last one must be complete.
     :param wanted: how many complete ones are enough.
-    :param chosen: whether somebody named the last one. Otherwise the newest is judged that did not look for named
-        groups only; it is the last one if there is none.
     """
     used: list[SnapshotManifest] = []
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
-    newest_first = _backwards(storage, folder, cluster, ids, max(wanted, 100))
-    if not chosen:
-        newest_first, passed = _from_the_judged_on(newest_first)
-        skipped += [(manifest.snapshot_id, _FEWER) for manifest in passed]
-    for manifest in newest_first:
+    others: list[SnapshotManifest] = []  # by other patterns than the judged one
+    for manifest in _backwards(storage, folder, cluster, ids, max(wanted, 100)):
         why = _unfit(manifest, used[0] if used else None)
         if why and not used:
             raise SnapshotError(
@@ -79,7 +90,12 @@ def newest_complete(
                 "one, or name an older one by --snapshot-id"
             )
         if not why:
-            used.append(manifest)
+            same = not used or manifest.scope == used[0].scope
+            if same and others:  # the patterns were not changed for good
+                incomplete += others
+                skipped += [(other.snapshot_id, f"{_OTHERWISE}{_ONLY_LIFE}") for other in others]
+                others = []
+            (used if same or not _has_patterns(manifest.scope) else others).append(manifest)
             if len(used) == wanted:
                 break
             continue
@@ -87,21 +103,13 @@ def newest_complete(
         ids_of_both = {manifest.kafka_cluster_id, used[0].kafka_cluster_id}
         if len(ids_of_both - {None}) < 2:
             incomplete.append(manifest)
-            why += ": only signs of life in it count"
+            why += _ONLY_LIFE
         skipped.append((manifest.snapshot_id, why))
-    return tuple(reversed(used)), tuple(reversed(incomplete)), skipped
+    return _oldest_first([*used, *others])[-wanted:], _oldest_first(incomplete), skipped
 
 
-def _from_the_judged_on(
-    newest_first: Iterator[SnapshotManifest],
-) -> tuple[Iterator[SnapshotManifest], list[SnapshotManifest]]:
-    """Return the manifests from the one to judge on, and the newer ones, of named groups only, that are passed over."""
-    passed: list[SnapshotManifest] = []
-    for manifest in newest_first:
-        if "group_ids" not in manifest.scope:
-            return chain([manifest], newest_first), passed
-        passed.append(manifest)
-    return iter(passed), []
+def _oldest_first(manifests: Sequence[SnapshotManifest]) -> tuple[SnapshotManifest, ...]:
+    return tuple(sorted(manifests, key=attrgetter("snapshot_id")))
 
 
 def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str | None:
@@ -111,7 +119,7 @@ def _unfit(manifest: SnapshotManifest, judged: SnapshotManifest | None) -> str |
     if judged is not None and manifest.kafka_cluster_id != judged.kafka_cluster_id:
         return f"is of another Kafka cluster ({manifest.kafka_cluster_id}, judged: {judged.kafka_cluster_id})"
     if judged is not None and _looked_for_fewer(manifest.scope, judged.scope):
-        return _FEWER
+        return FEWER
     return None
 
 
@@ -119,10 +127,13 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
     """Return whether a snapshot lacks groups only because it did not look for them.
 
     Where the patterns of all snapshots were changed, the older ones still count: for the groups that both select.
+    Whether they were is seen by ``newest_complete``. So do those of named groups that name all of the judged one's.
     """
     if scope == judged:
         return False
-    return "group_ids" in scope or (_has_patterns(scope) and not _has_patterns(judged))
+    if "group_ids" in scope and not ("group_ids" in judged and {*judged["group_ids"]} <= {*scope["group_ids"]}):
+        return True
+    return _has_patterns(scope) and not _has_patterns(judged)
 
 
 def _has_patterns(scope: Mapping[str, Any]) -> bool:

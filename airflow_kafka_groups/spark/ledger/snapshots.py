@@ -19,7 +19,7 @@ from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
 from airflow_kafka_groups.spark.frames import read_stored
-from airflow_kafka_groups.spark.ledger.manifests import half_written, newest_complete
+from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
@@ -77,7 +77,7 @@ def find_history(
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
-    :param snapshot_id: the snapshot to judge. Default: the newest. Later ones are ignored.
+    :param snapshot_id: the snapshot to judge. Default: the newest, see ``of_named``. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
     :param of_named: whether the newest may be one of named groups only. Default false: one of more groups, if any.
@@ -96,14 +96,14 @@ def find_history(
             f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is incomplete or was never taken. "
             f"The newest one there is {ids[-1]}"
         )
-    judged = snapshot_id or ids[-1]
+    judged = snapshot_id or (ids[-1] if of_named else newest_to_judge(storage, folder, cluster, ids))
+    if snapshot_id is None:
+        skipped += [(newer, FEWER) for newer in ids if newer > judged]
     ids = [candidate for candidate in ids if candidate <= judged]
     if max_days:
         oldest = time_of(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
-    manifests, incomplete, passed_over = newest_complete(
-        storage, folder, cluster, ids, max_snapshots, chosen=of_named or snapshot_id is not None
-    )
+    manifests, incomplete, passed_over = newest_complete(storage, folder, cluster, ids, max_snapshots)
     incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]

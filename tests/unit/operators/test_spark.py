@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
+from collections import UserList
 from pathlib import Path
 from typing import Any
 
@@ -361,10 +362,16 @@ def test_a_job_that_does_not_exist_is_told_before_anything_is_written(spark_hook
 
 
 def test_the_arguments_of_a_job_are_words_and_never_the_letters_of_one(spark_hook: type[FakeSparkHook]) -> None:
-    good: tuple[Any, ...] = (["--days", 3, Path("/a")], '["--days", "3", "/a"]', ("--days", "3", "/a"))
+    lazy = UserList(["--days", 3, "/a"])  # no list, as what a mapped task returned is none
+    good: tuple[Any, ...] = (["--days", 3, Path("/a")], '["--days", "3", "/a"]', ("--days", "3", "/a"), lazy)
     for words in good:
         KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=words, kafka="off").execute({})
-    assert [each.arguments["application_args"] for each in spark_hook.made] == [["roll_up", "--days", "3", "/a"]] * 3
+    assert [each.arguments["application_args"] for each in spark_hook.made] == [["roll_up", "--days", "3", "/a"]] * 4
+    operator = KafkaSparkSubmitOperator
+    native = operator(task_id="t", application="/my/job.jar", application_args=["--full", "{{ full }}"], kafka="off")
+    native.application_args = ["--full", True]  # as a DAG renders it that renders natively, also the plain word True
+    native.execute({})
+    assert spark_hook.made[-1].arguments["application_args"] == ["--full", "True"]
     refused: tuple[Any, ...] = ("--days 3", "['--days']", {"--days": "3"}, ["--days", None], ["--days", ["3"]], None, 3)
     for bad in refused:
         with pytest.raises(ConfigurationError, match=r"application_args.*(must be a list|every item must be)"):

@@ -15,6 +15,7 @@ from airflow.sdk.execution_time.task_runner import _serialize_rendered_fields
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.support.spark_connection import submit_hook
 
 SECRET = "s3cr3t-of-the-job"
 ENV = {"AWS_SECRET_ACCESS_KEY": SECRET, "HADOOP_USER_NAME": "ann"}
@@ -215,3 +216,28 @@ def test_a_task_that_is_killed_while_it_starts_spark_submit_ends_the_job(
     with pytest.raises(Exception, match="Error code is: -9"):
         task.execute({})
     assert ended == [-9]
+
+
+@pytest.mark.safety
+def test_a_kill_after_the_job_s_end_ends_no_process_that_has_its_id_by_now(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system gives the id of a process that has ended to the next one, whose children are somebody else's."""
+    asked: list[int] = []
+
+    class Stranger:
+        def __init__(self, pid: int) -> None:
+            asked.append(pid)
+
+        def children(self, recursive: bool = False) -> list[Any]:
+            return []
+
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "local[1]"}')
+    monkeypatch.setattr("psutil.Process", Stranger)
+    hook = submit_hook({"spark_binary": str(submitted.program)}, [])
+    ended: list[int] = []
+    hook._submit_sp = Started(ended)
+    hook.on_kill()
+    assert (asked, ended) == ([Started.pid], [-9])
+    hook.on_kill()
+    assert (asked, ended) == ([Started.pid], [-9]), "it has ended"

@@ -2,9 +2,9 @@
 
 A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
 when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
-snapshot lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete snapshots
-count, too: what they lack means nothing, and nothing else is taken from any of these. A deletion may take hours itself,
-so what is taken meanwhile is read before each intent.
+snapshot looked for and lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete
+snapshots count, too: what they lack means nothing, and nothing else is taken from any of these. A deletion may take
+hours itself, so what is taken meanwhile is read before each intent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, 
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
-from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, is_partial
+from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, looked_for
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -40,8 +40,9 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: set[str] | None = No
             if facts is not None and (why := _why_in_use(group, facts)) is not None:
                 reason = f"{newer} shows it in use: {why}"
                 found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
-        if reader.manifest.complete and not is_partial(reader.manifest):
+        if reader.manifest.complete:
             reason = f"{newer} does not have it: somebody made it again since"
+            lacking = looked_for(reader.manifest, lacking)
             found |= {group_id: Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
     return found
 

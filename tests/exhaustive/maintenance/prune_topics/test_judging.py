@@ -236,6 +236,19 @@ async def test_a_snapshot_of_other_groups_means_nothing(tmp_path: Path) -> None:
     assert (old_of(layout).observations, old_of(layout).ended_by) == (3, None)
 
 
+@pytest.mark.parametrize("how", [{"exclude": ["internal*"]}, {"include": ["app*"]}])
+async def test_a_snapshot_by_patterns_that_lacks_a_group_which_they_select_shows_that_it_was_gone(
+    tmp_path: Path, how: dict[str, Any]
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    script = {1: leave_out, 2: come_back}
+    await snapshots(admin, layout, 4, before=lambda hour: script[hour](admin) if hour in script else None, **how)
+    topic = old_of(layout)
+    assert topic.observations == 2
+    assert topic.ended_by is not None
+    assert "does not have the group" in topic.ended_by
+
+
 async def test_snapshots_of_another_cluster_in_the_folder_are_left_out(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
 

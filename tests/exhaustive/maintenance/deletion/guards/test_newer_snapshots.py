@@ -187,6 +187,8 @@ async def test_what_is_no_sign_of_life_keeps_nothing(tmp_path: Path, change: Cal
         ("at all", False, "gone:gone"),
         ("in vain", True, "deleted:safe"),
         ("at others", True, "deleted:safe"),
+        ("by patterns", True, "kept:alive_before"),
+        ("by name", True, "kept:alive_before"),
     ],
 )
 async def test_a_group_that_a_newer_snapshot_lacks_and_that_exists_again_is_kept(
@@ -196,8 +198,10 @@ async def test_a_group_that_a_newer_snapshot_lacks_and_that_exists_again_is_kept
     plan, _ = await backed_up(admin, layout)
     group = admin.groups.pop("a")
     admin.missing_brokers = {2: timeout()} if looked == "in vain" else {}
-    exclude = ["a"] if looked == "at others" else []
-    await take_snapshot(admin, layout, exclude=exclude, now=Ticking(LATER + timedelta(hours=1)))
+    exclude = {"at others": ["a"], "by patterns": ["b*"]}.get(looked, [])
+    names = ["a"] if looked == "by name" else None
+    later = Ticking(LATER + timedelta(hours=1))
+    await take_snapshot(admin, layout, group_ids=names, exclude=exclude, now=later)
     admin.missing_brokers = {}
     if again:  # with the offsets that it had, as another tool restores it
         admin.groups["a"] = group

@@ -1,0 +1,82 @@
+"""Which snapshot is the newest of a cluster, where other ones show named groups only."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.maintenance.metrics import group_metrics
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, seen_before
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.verdicts import verdicts_of
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+DAY, MINUTE = timedelta(days=1), timedelta(minutes=1)
+
+
+@pytest.fixture
+async def whole(tmp_path: Path) -> tuple[Layout, str]:
+    """Return a folder with one snapshot of all groups, and the snapshot's id."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    return layout, (await snapshot(admin, layout)).manifest.snapshot_id
+
+
+def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool) -> str:
+    """Write the manifest of a later snapshot, and return its id."""
+    manifest = json.loads(Path(str(layout.manifest(snapshot_id))).read_text())
+    manifest["snapshot_id"] = new_id(datetime.strptime(snapshot_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) + after)
+    if named:  # as offsets_to_spark takes one
+        manifest["scope"]["group_ids"] = ["g"]
+    Path(str(layout.manifest(manifest["snapshot_id"]))).write_text(json.dumps(manifest))
+    return str(manifest["snapshot_id"])
+
+
+def judge(layout: Layout, snapshot_id: str) -> None:
+    summary = layout.root / verdict_places(snapshot_id)[0][0]
+    summary.parent.mkdir(parents=True, exist_ok=True)
+    summary.write_bytes(b"{}")
+
+
+def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """One each ten minutes, between two clean-ups a day."""
+    layout, snapshot_id = whole
+    last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
+    assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
+    assert latest_manifest(layout).snapshot_id == last
+
+
+def test_an_older_snapshot_of_the_same_groups_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
+    """By it, a plan knows which groups are new."""
+    layout, before = whole
+    for number in range(1, 145):
+        copy(layout, before, number * 10 * MINUTE, named=True)
+    newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
+    newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
+    assert seen_before(layout, newest, DAY) == load_manifest(layout, before).observed_at
+
+
+def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An earlier version judged the newest snapshot, whatever it was of."""
+    layout, judged = whole
+    judge(layout, judged)
+    named = copy(layout, judged, MINUTE, named=True)
+    judge(layout, named)
+    copy(layout, judged, 2 * MINUTE, named=False)
+    assert newest_judged(layout) == judged
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
+    for snapshot_id in (path.stem for path in Path(str(layout.manifests)).iterdir() if path.stem != named):
+        Path(str(layout.manifest(snapshot_id))).unlink()
+    assert newest_judged(layout) == named, "there is no other"
