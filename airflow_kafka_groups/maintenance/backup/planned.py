@@ -124,7 +124,7 @@ async def _add_without_ids(
     for facts, entry, read_at, offsets in groups:
         if new := sorted({part.topic for part in offsets.topics} & late):
             draft.left_out[facts.group_id] = (
-                f"topic {new[0]!r} got its id only while offsets were read, or was told without one"
+                f"topic {new[0]!r} got its id only while offsets were read, or a broker named it without one"
             )
         else:
             draft.add(facts, entry, read_at, offsets)

@@ -33,7 +33,7 @@ class TopicIds:
 
     :param known: by topic; ``None`` if this client cannot learn them.
     :param asked: the topics that were asked for, also those without an id.
-    :param untold: whether one that had an id before was told without it: it was deleted, or the broker told none, as
+    :param untold: whether one that had an id before came without it: it was deleted, or the broker named none, as
         in an upgrade, and other topics without an id may have one. Default false.
     """
 

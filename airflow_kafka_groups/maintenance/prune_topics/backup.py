@@ -89,7 +89,9 @@ def _add(
         if fingerprint(of_topic) != item.fingerprint:
             draft.left_out[item.name] = "its offsets moved since the plan was made"
         elif item.topic in late:  # a restore would leave it out
-            draft.left_out[item.name] = "the topic got its id only while offsets were read, or was told without one"
+            draft.left_out[item.name] = (
+                "the topic got its id only while offsets were read, or a broker named it without one"
+            )
         else:
             parts += of_topic.topics
     if parts:
