@@ -279,9 +279,9 @@ def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
         found = there.get(topic.topic)
         if found is None or found.metadata is not None or topic.metadata is not None:
             return False
-        there_is, is_wanted = found.flat_rows(), topic.flat_rows()
-        if there_is == is_wanted:  # as nearly always
+        if found.packed_rows() == topic.packed_rows():  # as nearly always
             continue
+        there_is, is_wanted = found.flat_rows(), topic.flat_rows()
         offsets = dict(zip(there_is[0::3], there_is[1::3], strict=True))
         if not offsets.items() >= set(zip(is_wanted[0::3], is_wanted[1::3], strict=True)):
             return False
