@@ -113,6 +113,11 @@ class SnapshotManifest:
     members: MembersFile | None = None
     subscriptions: SubscriptionsFile | None = None
 
+    @property
+    def of_named_groups(self) -> bool:
+        """Whether only named groups were looked for: it shows nothing of all others."""
+        return "group_ids" in self.scope
+
     def to_json(self) -> dict[str, Any]:
         """Return the manifest as docs/formats.md shows it."""
         content = {name: getattr(self, name) for name in self.__slots__}

@@ -94,7 +94,7 @@ def _newest_judged(layout: Layout) -> str:
 def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:
     """Return whether a snapshot shows named groups only: the metrics of all others would end."""
     try:
-        return "group_ids" in load_manifest(layout, snapshot_id).scope
+        return load_manifest(layout, snapshot_id).of_named_groups
     except SnapshotError:  # whatever it was of, its verdicts are the newest
         return False
 

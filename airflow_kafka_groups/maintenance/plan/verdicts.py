@@ -136,7 +136,7 @@ def newest_judged(layout: Layout) -> str | None:
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
     for snapshot_id in (newest, *reversed(snapshot_ids(layout))):
         if layout.judged(snapshot_id):
-            if "group_ids" not in load_manifest(layout, snapshot_id).scope:
+            if not load_manifest(layout, snapshot_id).of_named_groups:
                 return snapshot_id
             named = named or snapshot_id
     return named

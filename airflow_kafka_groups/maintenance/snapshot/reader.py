@@ -84,7 +84,7 @@ def snapshot_ids(layout: Layout) -> list[str]:
 def is_partial(manifest: SnapshotManifest) -> bool:
     """Return whether a snapshot did not look for all groups, so that a group's absence means nothing."""
     scope = manifest.scope
-    return "group_ids" in scope or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
+    return manifest.of_named_groups or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
 
 
 def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[str]:
@@ -92,7 +92,7 @@ def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[st
     scope = manifest.scope
     if not is_partial(manifest):
         return set(group_ids)
-    if "group_ids" in scope:  # whatever the patterns
+    if manifest.of_named_groups:  # whatever the patterns
         return set(group_ids).intersection(scope["group_ids"])
     patterns = GroupFilter(tuple(scope.get("include", ())), tuple(scope.get("exclude", ())))
     return set(filter(patterns.selects, group_ids))
@@ -113,7 +113,7 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
             incomplete += 1
             if incomplete == _MOST_READ:
                 break
-        elif to_judge and "group_ids" in manifest.scope:
+        elif to_judge and manifest.of_named_groups:
             named = named or manifest
         else:
             return manifest
@@ -147,7 +147,7 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
             return None
         if found.complete and found.observed_at <= latest and found.scope == manifest.scope:
             return found.observed_at
-        others += "group_ids" not in found.scope
+        others += not found.of_named_groups
         if others == _MOST_READ:
             break
     return None

@@ -64,7 +64,7 @@ def newest_to_judge(storage: Storage, folder: str, cluster: str, ids: Sequence[s
     :param ids: the snapshots to choose from, oldest first.
     """
     newest_first = _backwards(storage, folder, cluster, ids, _AT_FIRST)
-    return next((found.snapshot_id for found in newest_first if "group_ids" not in found.scope), ids[-1])
+    return next((found.snapshot_id for found in newest_first if not found.of_named_groups), ids[-1])
 
 
 def newest_complete(
