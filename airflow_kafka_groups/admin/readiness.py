@@ -82,8 +82,8 @@ def judge_readiness(group: GroupDescription, oldest_broker: Release | None) -> G
     return GroupReadiness(
         group_id=group.group_id,
         status=status,
-        group_type=GroupType.UNKNOWN.value if group.state is GroupState.DEAD else group.type.value,
-        protocol_type="" if group.state is GroupState.DEAD else group.protocol_type,
+        group_type=group.type.value,
+        protocol_type=group.protocol_type,
         assignor=group.protocol,
         moves_to=group.protocol or None if has_moved else SERVER_ASSIGNORS.get(group.protocol),
         members=len(group.members),

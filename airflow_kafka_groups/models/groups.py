@@ -53,7 +53,7 @@ class MemberDescription:
 
 
 class GroupDescription(NamedTuple):
-    """A group as described by its coordinator. A group that does not exist has the state ``DEAD``."""
+    """A group as described by its coordinator. One that does not exist has the state ``DEAD``, and no type."""
 
     group_id: GroupId
     state: GroupState

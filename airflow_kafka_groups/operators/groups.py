@@ -123,12 +123,11 @@ class ListGroupsOperator(_ListingOperator):
 
 
 def _row(group: GroupListing | GroupDescription) -> dict[str, Any]:
-    exists = group.state is not GroupState.DEAD  # brokers describe what does not exist, with any type
     return {
         "group_id": group.group_id,
         "state": group.state.value,
-        "type": (group.type if exists else GroupType.UNKNOWN).value,
-        "protocol_type": group.protocol_type if exists else "",
+        "type": group.type.value,
+        "protocol_type": group.protocol_type,
         "coordinator": group.coordinator,
     }
 

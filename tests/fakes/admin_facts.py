@@ -91,7 +91,8 @@ async def alter(world: World, group_id: str, offsets: Mapping[TopicPartition, in
 async def a_group_that_does_not_exist_is_dead_and_reads_as_empty(world: World) -> None:
     group_id = world.name("nobody")
     described = (await world.admin.describe_consumer_groups([group_id]))[group_id].unwrap()
-    assert (described.state, described.members) == (GroupState.DEAD, ()), "its type and protocol are not said alike"
+    assert (described.state, described.type, described.members) == (GroupState.DEAD, GroupType.UNKNOWN, ())
+    assert (described.protocol_type, described.protocol) == ("", "")
     assert await positions(world, group_id) == {}
     streamed = [result async for result in world.admin.stream_consumer_group_offsets([group_id])]
     assert [(result.group_id, result.error) for result in streamed] == [(group_id, None)]

@@ -185,13 +185,19 @@ def list_groups(version: int, code: ErrorCode, groups: tuple[str, ...] = (), *, 
     return _throttled(schema, "ListGroupsResponse", error_code=code, groups=listed)
 
 
-def describe_groups(version: int, groups: dict[str, ErrorCode], state: str = "Empty") -> Any:
+def describe_groups(
+    version: int, groups: dict[str, ErrorCode], state: str = "Empty", message: str | None = None
+) -> Any:
+    """Answer about groups.
+
+    :param message: that of each group, with its name in braces.
+    """
     schema = response_schema(DESCRIBE_GROUPS, version)
     described = tuple(
         _fits(
             schema.DescribedGroup,
             error_code=code,
-            error_message=None,
+            error_message=message and message.format(group_id),
             group_id=group_id,
             group_state=state,
             protocol_type="consumer",

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
+from airflow_kafka_groups.admin.handlers.describe_groups import DescribeClassicGroupsHandler
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     PartitionOffsetsError,
@@ -168,7 +169,12 @@ async def test_a_group_that_does_not_exist_has_no_offsets_and_no_error(any_kafka
         assert "corner-never-was" not in (await admin.list_groups()).require_complete()
         described = (await admin.describe_consumer_groups(["corner-never-was"]))["corner-never-was"].unwrap()
         gone = (await admin.delete_consumer_groups(["corner-never-was"])).failed["corner-never-was"]
-    assert described.state is GroupState.DEAD
+        asked_once = await admin._calls.ask_coordinators(["corner-never-was"], DescribeClassicGroupsHandler())
+    assert (described.state, described.type) == (GroupState.DEAD, GroupType.UNKNOWN)
+    # Kafka 4 says that there is none of any type, so that one request tells it.
+    knows_types = any_kafka.version.startswith("4.")
+    one_answer = asked_once["corner-never-was"].unwrap().type
+    assert one_answer is (GroupType.UNKNOWN if knows_types else GroupType.CLASSIC)
     assert "GROUP_ID_NOT_FOUND" in str(gone)
 
 

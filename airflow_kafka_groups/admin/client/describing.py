@@ -24,29 +24,48 @@ _BATCHES_IN_ONE = 4
 async def describe_groups(
     calls: Calls, group_ids: Iterable[str], include_authorized_operations: bool
 ) -> GroupResults[GroupDescription]:
-    """Ask the coordinators of groups for their descriptions; a group that no API knows has the state ``DEAD``."""
+    """Ask the coordinators of groups for their descriptions; a group that no API knows has the state ``DEAD``.
+
+    It has no type then, though brokers answer with that of the API.
+    """
     wanted = group_ids_of(group_ids)
     size = calls.batch_size
     classic = DescribeClassicGroupsHandler(include_authorized_operations, _BATCHES_IN_ONE * size(len(wanted)))
     results = await calls.ask_coordinators(wanted, classic)
-    dead = GroupState.DEAD
     switched_off = dict[str, GroupResult[GroupDescription]]()
     for api in GROUP_TYPES:
-        not_found = [group_id for group_id, found, _ in results.values() if found is not None and found.state is dead]
+        not_found = _perhaps_of_another_type(results)
         if not not_found:
-            break
+            return results
         modern = DescribeModernGroupsHandler(api, include_authorized_operations, size(len(not_found)))
-        answers = await calls.ask_coordinators(not_found, modern)
+        answers = await calls.ask_coordinators(list(not_found), modern)
         # A broker that does not know the API has no such groups: the earlier answer stands.
         known = {new.group_id: new for new in answers.values() if not isinstance(new.error, UnsupportedVersionError)}
-        results = GroupResults.of(dict(zip(results, results.values(), strict=True)) | known)
+        results = _with(results, known)
         if api is CONSUMER_GROUP_DESCRIBE:
             switched_off = {new.group_id: new for new in answers.values() if isinstance(new.error, SwitchedOffError)}
-    not_told = [found for id_, found, _ in results.values() if id_ in switched_off and found and found.state is dead]
-    if not_told:
-        known = await _listed(calls, not_told, switched_off)
-        results = GroupResults.of(dict(zip(results, results.values(), strict=True)) | known)
-    return results
+    absent = _perhaps_of_another_type(results)
+    no_type = {"type": GroupType.UNKNOWN, "protocol_type": ""}
+    gone = {id_: GroupResult(id_, found._replace(**no_type)) for id_, found in absent.items()}
+    if not_told := [found for id_, found in absent.items() if id_ in switched_off]:
+        gone |= await _listed(calls, not_told, switched_off)
+    return _with(results, gone)
+
+
+def _perhaps_of_another_type(results: GroupResults[GroupDescription]) -> dict[str, GroupDescription]:
+    """Return the groups that were not found, unless the answer was about groups of every type."""
+    dead, no_type = GroupState.DEAD, GroupType.UNKNOWN  # looking up a member takes a while
+    return {
+        group_id: found
+        for group_id, found, _ in results.values()
+        if found is not None and found.state is dead and found.type is not no_type
+    }
+
+
+def _with(
+    results: GroupResults[GroupDescription], others: Mapping[str, GroupResult[GroupDescription]]
+) -> GroupResults[GroupDescription]:
+    return GroupResults.of(dict(zip(results, results.values(), strict=True)) | others)
 
 
 async def _listed(

@@ -1,7 +1,8 @@
 """State and members of groups: DescribeGroups for classic ones, an API of its own for each newer type.
 
 Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the others' groups, so a group is dead only when all say so: the
-client asks the next one about what the one before did not find.
+client asks the next one about what the one before did not find. From v6 on, DescribeGroups tells by its message whether
+there is a group of another type; if there is none, that is the type ``UNKNOWN`` here, and nobody else is asked.
 """
 
 from __future__ import annotations
@@ -104,6 +105,8 @@ def _sort_error(
 ) -> None:
     if group.error is _NOT_FOUND:
         # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
+        if api is DESCRIBE_GROUPS and describe_groups.is_of_no_type(group_id, group.message):
+            kind = GroupType.UNKNOWN
         result.completed[group_id] = _new(
             GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None)
         )

@@ -12,6 +12,7 @@ from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.contracts.group_types import GroupType
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.models import GroupDescription, MemberDescription
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _rows(group: GroupDescription) -> Iterator[tuple[Any, ...]]:
-    kind = None if group.state is GroupState.DEAD else group.type.value
+    kind = None if group.type is GroupType.UNKNOWN else group.type.value
     facts = (group.group_id, group.state.value, kind, group.protocol, group.coordinator)
     if not group.members:
         yield (*facts, None, None, None, [])

@@ -131,7 +131,7 @@ def _rows_of_state(reading: Reading) -> Iterator[Row]:
     described, read = reading.description, reading.offsets
     if described is not None and described.value is not None:
         group = described.value
-        if group.state is GroupState.DEAD:  # brokers describe what does not exist, with any type
+        if group.state is GroupState.DEAD:
             yield Row("state", "info", "it does not exist on this cluster", "check its id; restore brings it back")
             return
         clients = ", ".join(sorted({member.client_id for member in group.members})[:5])

@@ -37,6 +37,14 @@ _NO_MESSAGE = b"\x00"
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
 
 
+def is_of_no_type(group_id: str, message: str | None) -> bool:
+    """Return whether the message of a GROUP_ID_NOT_FOUND says that there is no such group of any type.
+
+    Of a group of another type, Kafka 4 says that it is not a classic group. Any other text settles nothing.
+    """
+    return message == f"Group {group_id} not found."
+
+
 def build(group_ids: Sequence[str], include_authorized_operations: bool, version: int) -> Message:
     """Build a request."""
     if DESCRIBE_GROUPS.is_flexible(version):

@@ -104,7 +104,7 @@ def test_a_group_that_has_moved(members: list[bool | None], status: MoveStatus, 
 
 
 def test_a_group_that_does_not_exist() -> None:
-    answered = group(state=GroupState.DEAD, protocol_type="share")  # as Kafka 4.1 answers for any unknown name
+    answered = group(type=GroupType.UNKNOWN, state=GroupState.DEAD, protocol_type="")
     found = judge_readiness(answered, KAFKA_4)
     assert (found.status, found.group_type, found.protocol_type, found.blockers) == (
         MoveStatus.UNKNOWN,
