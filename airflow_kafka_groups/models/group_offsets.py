@@ -103,6 +103,11 @@ class TopicOffsets:
         rows = self.packed_rows()
         return _packed_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows)
 
+    def row_set(self) -> set[bytes]:
+        """Return the packed rows one by one: brokers return the partitions of a topic in any order."""
+        rows = self.packed_rows()
+        return set(_split_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows))
+
     @property
     def committed(self) -> int:
         """The number of partitions with a committed offset."""
@@ -138,6 +143,11 @@ class TopicOffsets:
 @lru_cache(1000)
 def _packed_rows(count: int) -> Struct:
     return Struct(">" + _PACKED_ROW[1:] * count)
+
+
+@lru_cache(1000)
+def _split_rows(count: int) -> Struct:
+    return Struct(f"{PACKED_ROW_SIZE}s" * count)
 
 
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):

@@ -141,4 +141,6 @@ def describe(group_id: str, group: FakeGroup, operations: frozenset[str] | None 
 
 def describe_dead(group_id: str, operations: frozenset[str] | None = None) -> GroupDescription:
     """Return what brokers say about a group that does not exist."""
-    return describe(group_id, FakeGroup({}, state=GroupState.DEAD, type=GroupType.UNKNOWN, protocol_type=""), operations)
+    return describe(
+        group_id, FakeGroup({}, state=GroupState.DEAD, type=GroupType.UNKNOWN, protocol_type=""), operations
+    )

@@ -137,8 +137,8 @@ LANES = (
     *_BROWSER,
     _tests("spark", needs=("classes", "spark-classes")),
     # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.
-    _tests("brokers", needs=("classes",), load=0.5, nice=0),
-    _tests("old-brokers", needs=("classes",), load=0.5, nice=0),
+    _tests("brokers", needs=("classes",), load=0.35, nice=0),
+    _tests("old-brokers", needs=("classes",), load=0.35, nice=0),
     _tests("airflow", needs=("classes", "spark-classes")),
     _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
     _tests("submit", needs=("classes", "spark-classes")),

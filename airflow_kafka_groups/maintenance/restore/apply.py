@@ -271,7 +271,7 @@ def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:
 
 
 def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
-    """Return whether all offsets are there, without a look at each of them; false for any with metadata."""
+    """Return whether all offsets are there, with their leader epochs, by column; false for any with metadata."""
     there = {topic.topic: topic for topic in read.topics}
     if len(there) < len(read.topics):
         return False
@@ -279,11 +279,7 @@ def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
         found = there.get(topic.topic)
         if found is None or found.metadata is not None or topic.metadata is not None:
             return False
-        if found.packed_rows() == topic.packed_rows():  # as nearly always
-            continue
-        there_is, is_wanted = found.flat_rows(), topic.flat_rows()
-        offsets = dict(zip(there_is[0::3], there_is[1::3], strict=True))
-        if not offsets.items() >= set(zip(is_wanted[0::3], is_wanted[1::3], strict=True)):
+        if not found.row_set() >= topic.row_set():
             return False
     return True
 
