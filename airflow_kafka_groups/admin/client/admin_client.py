@@ -164,9 +164,8 @@ class AdminClient:
         :param include_authorized_operations: also ask what this user may do with each. Default false.
 
         Classic groups are asked for first, and what is not found there as consumer (KIP-848), share (KIP-932) and
-        streams groups (KIP-1071), where the brokers know those and have not said that there is no group of any type. A
-        group that does not exist is a success with the state ``DEAD``, of type ``UNKNOWN``. Groups that fail are in
-        ``.failed``.
+        streams groups (KIP-1071), unless a broker says that there is none of any type. A group that does not exist is a
+        success with the state ``DEAD`` and the type ``UNKNOWN``. Groups that fail are in ``.failed``.
         """
         return await describing.describe_groups(self._calls, group_ids, include_authorized_operations)
 

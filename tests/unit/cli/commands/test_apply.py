@@ -220,7 +220,7 @@ def test_a_terminal_that_closes_stops_a_deletion_in_order(
         return admin
 
     monkeypatch.setattr(KafkaGroupsHook, "get_conn", client)
-    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN) if nohup else signal.getsignal(signal.SIGHUP)
+    ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)  # the tests may run by nohup
     before = signal.getsignal(signal.SIGHUP)
     try:
         code, found, _ = stored(*yes(backed_up))
