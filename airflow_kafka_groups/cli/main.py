@@ -96,7 +96,7 @@ def run_command(name: str, args: argparse.Namespace) -> int:
         with redirect_stdout(sys.stderr):
             return COMMANDS[name].load().run(args, out)
     except ConfigurationError as error:
-        say(f"error: {error}")
+        say(f"error: {_as_typed(error, name, args)}")
         return ExitCode.BAD_USAGE
     except BrokenPipeError as error:  # such as "| head": nobody reads on
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -109,6 +109,18 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         say(f"interrupted{_where(out)}")
         return ExitCode.INTERRUPTED
+
+
+def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace) -> str:
+    """Return the message of an error about an argument that has another name below an operator, as it was typed."""
+    parser = argparse.ArgumentParser()
+    COMMANDS[command].load().add_arguments(parser)
+    names = {
+        action.dest: (*action.option_strings, action.metavar or action.dest)[0]
+        for action in parser._actions
+        if getattr(args, action.dest, None) not in (None, action.default)
+    }
+    return str(error).replace(error.field, str(names.get(error.field, error.field)), 1)
 
 
 def _check_group_ids(args: argparse.Namespace) -> None:

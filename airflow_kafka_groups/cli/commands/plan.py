@@ -12,13 +12,13 @@ from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
     Numbers,
     add_pattern_arguments,
-    policy_field,
+    policy_file_of,
     policy_of,
     take_defaults,
 )
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
+from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
@@ -69,19 +69,17 @@ def add_arguments(parser: ArgumentTarget) -> None:
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.contracts.evidence import REQUIRED, recorded_sentence
-    from airflow_kafka_groups.hooks.storage import open_policy
     from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
     from airflow_kafka_groups.maintenance.report.write import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in _OF_RULES if (value := getattr(args, name)) is not None}
-    by_option = args.policy_file is not None
-    args.policy_file = args.policy_file and absolute_place(args.policy_file)
     commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
-    file = None if args.policy_file is None else open_policy(policy_field(by_option), args.policy_file)
+    file = policy_file_of(args)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
-        which = "one of them out" if by_option else f"it out, for {policy_field(by_option)} names one"
+        by_option = args.policy_field.startswith("--")
+        which = "one of them out" if by_option else f"it out, for {args.policy_field} names one"
         remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
         raise ConfigurationError(flag_of(name), value, remedy)
     policy = policy_of(

@@ -10,7 +10,7 @@ from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
     Numbers,
     add_pattern_arguments,
-    policy_field,
+    policy_file_of,
     policy_of,
     take_defaults,
 )
@@ -24,7 +24,7 @@ from airflow_kafka_groups.cli.deleting import (
     to_delete,
 )
 from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.options import absolute_place, add_value, flag_of
+from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -74,14 +74,11 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.hooks.storage import open_policy
     from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
-    by_option = args.policy_file is not None
-    args.policy_file = args.policy_file and absolute_place(args.policy_file)
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
-    file = None if args.policy_file is None else open_policy(policy_field(by_option), args.policy_file)
+    file = policy_file_of(args)
     policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import flag_of
+from airflow_kafka_groups.cli.options import absolute_place, flag_of
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_patterns
 from airflow_kafka_groups.maintenance.protocols import selected_groups
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin.results import GroupResults
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
 Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
 """Options of a plan: how each is read, and its help."""
@@ -64,7 +65,8 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
 
     :param renamed: options with another name in the defaults.
 
-    Returns the site's defaults. Raises ``ConfigurationError`` for those that cannot be read.
+    ``args.policy_field`` is what named the policy file, for errors. Returns the site's defaults. Raises
+    ``ConfigurationError`` for those that cannot be read.
     """
     from airflow_kafka_groups.hooks.arguments import optional, read_patterns, read_text
     from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
@@ -78,17 +80,28 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
             setattr(args, name, read(f"{DEFAULTS}.{of_site}", defaults[of_site]))
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
-    if args.policy_file is None:
+    if args.policy_file is not None:
+        args.policy_field, args.policy_file = "--policy-file", absolute_place(args.policy_file)
+    else:
+        args.policy_field = f"{DEFAULTS}.policy_file"
         # An empty one is none, as in the form.
-        args.policy_file = optional(read_text)(f"{DEFAULTS}.policy_file", defaults.get("policy_file") or None)
+        args.policy_file = optional(read_text)(args.policy_field, defaults.get("policy_file") or None)
     return defaults
 
 
-def policy_field(by_option: bool) -> str:
-    """Return what names the policy file, for errors: the option, or the site's defaults."""
-    from airflow_kafka_groups.hooks.floors import DEFAULTS
+def policy_file_of(args: argparse.Namespace) -> PolicyFile | None:
+    """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none.
 
-    return "--policy-file" if by_option else f"{DEFAULTS}.policy_file"
+    Raises ``ConfigurationError`` with each problem and its line.
+    """
+    from airflow_kafka_groups.hooks.storage import open_policy
+
+    if args.policy_file is None:
+        return None
+    try:
+        return open_policy(args.policy_field, args.policy_file)
+    except PolicyError as error:
+        raise ConfigurationError(args.policy_field, None, str(error)) from error
 
 
 def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:

@@ -141,6 +141,27 @@ def test_errors_become_exit_codes_and_one_line(
     assert str(error) in printed.err
 
 
+def test_an_error_about_an_argument_names_the_option_that_was_typed(
+    command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def add_arguments(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--min-idle", "--min-idle-seconds", dest="min_idle_seconds")
+        parser.add_argument("plan_id", metavar="PLAN")
+
+    def run(args: argparse.Namespace, out: Output) -> ExitCode:
+        raise ConfigurationError(args.plan_id, 5, "is too short")
+
+    command.add_arguments, command.run = add_arguments, run
+    for field, given, shown in (
+        ("min_idle_seconds", ["--min-idle", "5"], "--min-idle"),
+        ("plan_id", [], "PLAN"),
+        ("min_idle_seconds", [], "min_idle_seconds"),  # the site's
+        ("KAFKA_GROUPS_DEFAULTS.min_idle_seconds", ["--min-idle", "5"], "KAFKA_GROUPS_DEFAULTS.min_idle_seconds"),
+    ):
+        assert main(["test", field, *given]) == ExitCode.BAD_USAGE
+        assert capsys.readouterr().err == f"error: {shown} (got 5): is too short\n"
+
+
 def test_what_a_library_prints_is_no_data(command: SimpleNamespace, capsys: pytest.CaptureFixture[str]) -> None:
     def run(args: argparse.Namespace, out: Output) -> ExitCode:
         print("noise of a library")

@@ -48,7 +48,7 @@ def test_a_folder_is_named_as_what_is_wrong(stored: Cli, tmp_path: Path) -> None
     folder.mkdir()
     code, found, said = stored("metrics", "--openmetrics-path", str(folder))
     assert (code, found) == (2, None)
-    assert f"openmetrics_path (got '{folder}'): is a folder: name the file in it" in said
+    assert f"--openmetrics-path (got '{folder}'): is a folder: name the file in it" in said
     assert [path.name for path in tmp_path.iterdir() if "textfile" in path.name] == ["textfile"], "no remains"
 
 
