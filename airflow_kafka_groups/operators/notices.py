@@ -106,10 +106,10 @@ class NotifyOwnersOperator(DryRunOperator):
             if self.notifiers:
                 raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
-        return {
+        return {  # of all tries together
             "dry_run": self.dry_run,
-            "marked": done.marked,
-            "notified": notified,
+            "marked": done.marked_before + done.marked,
+            "notified": storable(done.notified_before) | notified,
             "without_contact": done.without_contact,
         }
 

@@ -80,6 +80,8 @@ class Notified:
     :param failed: owners whose notice could not be sent, with the reason.
     :param without_contact: groups that nobody can be notified of; they are kept.
     :param already: the owners that an earlier run notified by the same plan, and when.
+    :param marked_before: as ``marked``, by earlier runs of the same plan.
+    :param notified_before: as ``notified``, by earlier runs of the same plan.
     """
 
     marked: int = 0
@@ -87,6 +89,8 @@ class Notified:
     failed: dict[str, str] = field(default_factory=dict)
     without_contact: int = 0
     already: dict[str, datetime] = field(default_factory=dict)
+    marked_before: int = 0
+    notified_before: dict[str, int] = field(default_factory=dict)
 
 
 def notify_owners(
@@ -122,11 +126,15 @@ def notify_owners(
     at = max(now(), plan.created_at)
     marks_none = bool(earlier) or now() > plan.expires_at
     marks = before if marks_none else marked(before, plan, of_all_groups=_is_of_all_groups(layout, plan))
-    if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
-        book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster)
     old = {(name, notice.marked_at) for name, notice in before.items()}  # one with another contact now is the same
     done = Notified(marked=sum((name, notice.marked_at) not in old for name, notice in marks.items()))
-    done.already = {str(entry["notified"]): parse_time(entry["at"]) for entry in earlier if "notified" in entry}
+    if not earlier and not dry_run:  # with nothing new to mark, too: without an entry, a repeat seems to be the first
+        book.write(marks, at, plan_id=plan.plan_id, cluster=layout.cluster, marked=done.marked)
+    messages = {str(entry["notified"]): entry for entry in earlier if "notified" in entry}
+    done.already = {owner: parse_time(entry["at"]) for owner, entry in messages.items()}
+    if not dry_run:
+        done.notified_before = {owner: entry.get("count", 0) for owner, entry in messages.items()}
+        done.marked_before = sum(entry.get("marked", 0) for entry in earlier)
     last: datetime | None = None
     for notice in _messages(layout, plan, marks, report, done, None if marks_none else at):
         name = notice.owner or ""
@@ -141,7 +149,8 @@ def notify_owners(
                 marks[group_id] = replace(
                     marks[group_id], notified_at=at, contact=notice.contact, told_seconds=notice.notice_seconds
                 )
-            facts = {"plan_id": plan.plan_id, "cluster": layout.cluster, "notified": name, "contact": notice.contact}
+            facts: dict[str, Any] = {"plan_id": plan.plan_id, "cluster": layout.cluster, "notified": name}
+            facts |= {"contact": notice.contact, "count": len(notice.groups)}
             book.write(marks, at, changed=notice.groups, **facts)
         done.notified[name] = len(notice.groups)
     if last is not None:  # whoever reads the marks next has one entry to read

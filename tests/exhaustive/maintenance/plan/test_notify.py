@@ -166,9 +166,11 @@ async def test_an_old_task_that_is_cleared_notifies_nobody_again(tmp_path: Path)
     story.notify(await story.plan(NOW + 5 * DAY, idle_since=NOW + 3 * DAY), NOW + 5 * DAY + timedelta(minutes=5))
     marks, sent = NoticeBook(tmp_path, CLUSTER_ID).read(), len(story.sent)
     assert set(marks) == {"web1", "web2"}
-    for dry_run in (True, False):
-        again = story.notify(old, NOW + 60 * DAY, dry_run=dry_run)
-        assert again == Notified(already={"pay": at, "web": at})
+    already = {"pay": at, "web": at}
+    assert story.notify(old, NOW + 60 * DAY, dry_run=True) == Notified(already=already)
+    before = {"pay": 1, "web": 1}
+    again = story.notify(old, NOW + 60 * DAY)
+    assert again == Notified(already=already, marked_before=2, notified_before=before)
     assert len(story.sent) == sent
     assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
 
@@ -179,7 +181,8 @@ async def test_an_old_task_sends_nothing_to_a_contact_that_was_corrected_since(t
     story.notify(old, at)
     story.file = policy_of(tmp_path, POLICY.replace("pay@", "payments@"))
     story.notify(await story.plan(NOW + DAY), NOW + DAY, fails=("pay",))
-    assert story.notify(old, NOW + 2 * DAY) == Notified(already={"pay": at})
+    again = story.notify(old, NOW + 2 * DAY)
+    assert again == Notified(already={"pay": at}, marked_before=1, notified_before={"pay": 1})
     assert [notice.contact for notice in story.sent] == ["pay@example.com"]
 
 
@@ -422,7 +425,7 @@ async def test_a_clock_that_is_behind_when_all_messages_fail_makes_no_old_plan_n
     old = await story.plan(NOW)
     assert story.notify(old, NOW - timedelta(minutes=10), fails=("pay",)).failed
     story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY + timedelta(minutes=5))
-    assert story.notify(old, NOW + 60 * DAY) == Notified()
+    assert story.notify(old, NOW + 60 * DAY) == Notified(marked_before=1)
     assert story.sent == []
 
 
