@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PlanError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.links import absolute_report_url_of
@@ -74,8 +74,7 @@ class NotifyOwnersOperator(DryRunOperator):
 
         layout = self.site_layout()
         plan = load_plan(layout, self.plan_id)
-        if plan.digest != self.plan_digest:
-            raise PlanError(f"plan {self.plan_id} is not the one that was asked for (its digest differs)")
+        plan.require_digest(self.plan_digest)
 
         def send(notice: OwnerNotice) -> None:
             if not self.notifiers:

@@ -64,17 +64,12 @@ async def delete_by_plan(
     and what could not be recorded goes to the observer before ``StorageError`` is raised.
     """
     plan = await asyncio.to_thread(load_plan, layout, plan_id)
-    if plan.digest != plan_digest:
-        raise PlanError(f"plan {plan_id} is not the one that was asked for (its digest differs): make a new plan")
+    plan.require_digest(plan_digest)
     floors.require(plan, dry_run=request.dry_run)
     if plan.snapshot_id == NAMED_BY_HAND:  # left over by a deletion by name: no floor of idle times was heeded
         floors.require_named(len(plan.groups), dry_run=request.dry_run)
         raise PlanError(f"plan {plan_id} is of groups that were named, and nobody has judged them: name them again")
-    if protected := [group_id for group_id in plan.group_ids if request.protects(group_id)]:
-        raise PlanError(
-            f"plan {plan_id} names {len(protected)} group(s) that the connection protects, first {protected[0]!r}: "
-            "make a new plan"
-        )
+    plan.require_unprotected(request.protects)
     run = DeletionRun(
         admin=admin,
         layout=layout,

@@ -71,14 +71,11 @@ class DeletionPlan(SealedPlan):
         return cast("KeptGroups", self.kept)
 
     @property
-    def group_count(self) -> int:
-        """The number of groups to delete."""
-        return len(self.groups)
-
-    @property
     def group_ids(self) -> list[str]:
         """The ids of the groups to delete."""
         return self.planned.column("group_id")
+
+    touched = group_ids
 
     @property
     def planned_by_family(self) -> dict[str, int]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -48,8 +49,8 @@ class SealedPlan(ABC):
 
     @property
     @abstractmethod
-    def group_count(self) -> int:
-        """The number of groups that it touches."""
+    def touched(self) -> list[str]:
+        """The ids of the groups that it touches, each once."""
 
     @property
     @abstractmethod
@@ -60,6 +61,29 @@ class SealedPlan(ABC):
     @abstractmethod
     def rules_to_approve(self) -> list[str]:
         """The names of the rules that demand an approval, and that decided about what it deletes or may match it."""
+
+    @property
+    def group_count(self) -> int:
+        """The number of groups that it touches."""
+        return len(self.touched)
+
+    def require_digest(self, digest: str) -> None:
+        """Raise ``PlanError`` if another plan was asked for: one with this digest."""
+        if self.digest != digest:
+            raise PlanError(
+                f"plan {self.plan_id} is not the one that was asked for (its digest differs): make a new plan"
+            )
+
+    def require_unprotected(self, protects: Callable[[str], bool]) -> None:
+        """Raise ``PlanError`` if it touches a group that is protected by now.
+
+        :param protects: whether the connection protects a group.
+        """
+        if protected := [group_id for group_id in self.touched if protects(group_id)]:
+            raise PlanError(
+                f"plan {self.plan_id} names {len(protected)} group(s) that the connection protects, first "
+                f"{protected[0]!r}: make a new plan"
+            )
 
     def _terms(self) -> dict[str, Any]:
         """Return what all plans have, as JSON, without what they delete and keep."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from airflow_kafka_groups.admin.arrow_values import literal
@@ -16,10 +16,10 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 
 
-def check_header(data: Mapping[str, Any]) -> int:
+def check_header(data: Mapping[str, Any], formats: Collection[int] = PLAN_FORMATS) -> int:
     """Return the format of a plan. Raises ``PlanError`` unless its digest is that of all the rest."""
     try:
-        version = check_format(data, PLAN_FORMATS)
+        version = check_format(data, formats)
     except UnknownFormatError as exc:
         raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
     try:

@@ -15,6 +15,7 @@ from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
+from airflow_kafka_groups.maintenance.plan.seals import check_header
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
 
 KIND = "prune-topics"
@@ -112,9 +113,9 @@ class PrunePlan(SealedPlan):
         object.__setattr__(self, "digest", digest_of(self._content()))
 
     @property
-    def group_count(self) -> int:
-        """The number of groups with topics to prune."""
-        return len({item.group_id for item in self.groups})
+    def touched(self) -> list[str]:
+        """The ids of the groups with topics to prune."""
+        return list(dict.fromkeys(item.group_id for item in self.groups))
 
     @property
     def group_ids(self) -> list[str]:
@@ -149,10 +150,7 @@ class PrunePlan(SealedPlan):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PrunePlan:
         """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or something is missing."""
-        if digest_of(data) != data.get("digest"):
-            raise PlanError(
-                f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
-            )
+        check_header(data, (PRUNE_PLAN_FORMAT,))
         try:
             if data["kind"] != KIND:
                 raise ValueError(f"its kind is {data['kind']!r}")

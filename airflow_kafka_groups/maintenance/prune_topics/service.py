@@ -61,8 +61,7 @@ async def prune_by_plan(
     ``SnapshotError``, ``JournalError``, ``StorageError`` or ``IncompleteListingError`` before anything is deleted.
     """
     plan = await asyncio.to_thread(load_prune_plan, layout, plan_id)
-    if plan.digest != plan_digest:
-        raise PlanError(f"plan {plan_id} is not the one that was asked for (its digest differs): make a new plan")
+    plan.require_digest(plan_digest)
     _require_allowed(plan, floors, request)
     run = PruneRun(
         admin=admin,
@@ -102,10 +101,7 @@ def _require_allowed(plan: PrunePlan, floors: SiteFloors, request: DeletionReque
             f"{show_duration(short[0].idle_seconds)}, the site's min_idle_seconds is {show_duration(least)}): "
             "make a new one"
         )
-    if protected := [item.group_id for item in plan.groups if request.protects(item.group_id)]:
-        raise PlanError(
-            f"plan {plan.plan_id} names groups that the connection protects, first {protected[0]!r}: make a new plan"
-        )
+    plan.require_unprotected(request.protects)
 
 
 @dataclass(kw_only=True)
