@@ -30,7 +30,7 @@ from airflow_kafka_groups.maintenance.backup.file import (
     new_data_path,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, planned_topics
+from airflow_kafka_groups.maintenance.backup.topic_ids import LATE, TopicIds, planned_topics
 from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
@@ -123,9 +123,7 @@ async def _add_without_ids(
     late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
     for facts, entry, read_at, offsets in groups:
         if new := sorted({part.topic for part in offsets.topics} & late):
-            draft.left_out[facts.group_id] = (
-                f"topic {new[0]!r} got its id only while offsets were read, or a broker named it without one"
-            )
+            draft.left_out[facts.group_id] = f"topic {new[0]!r} {LATE}"
         else:
             draft.add(facts, entry, read_at, offsets)
     return late
@@ -219,8 +217,8 @@ def _facts(group: PlannedFacts) -> GroupFacts:
     )
 
 
-def entry_of(facts: GroupFacts, offsets: GroupOffsets) -> BackupEntry:
-    """Build the backup entry of a group."""
+def entry_of(facts: GroupFacts | BackupEntry, offsets: GroupOffsets) -> BackupEntry:
+    """Build the backup entry of a group with these offsets."""
     return BackupEntry(
         group_id=facts.group_id,
         group_type=facts.group_type,

@@ -24,6 +24,9 @@ from airflow_kafka_groups.models import GroupOffsets
 NOT_KNOWN = ""
 """The id of a topic that had none, or was not known, when its offsets were read, and has one now."""
 
+LATE = "got its id only while offsets were read, or a broker named it without one"
+"""Why a group or topic is not backed up, after the topic's name: a restore would leave it out."""
+
 _logger = logging.getLogger(__name__)
 
 

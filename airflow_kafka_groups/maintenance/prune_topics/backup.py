@@ -16,8 +16,8 @@ from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.file import find_backup, open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of, require_backup_of
-from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.maintenance.backup.topic_ids import LATE, TopicIds
+from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.maintenance.prune_topics.recheck import offsets_of_topic
@@ -89,9 +89,7 @@ def _add(
         if fingerprint(of_topic) != item.fingerprint:
             draft.left_out[item.name] = "its offsets moved since the plan was made"
         elif item.topic in late:  # a restore would leave it out
-            draft.left_out[item.name] = (
-                "the topic got its id only while offsets were read, or a broker named it without one"
-            )
+            draft.left_out[item.name] = f"the topic {LATE}"
         else:
             parts += of_topic.topics
     if parts:
@@ -114,13 +112,7 @@ def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
     for group in groups:
         for topic in {part.topic for part in group.offsets.topics}:
             of_topic, name = offsets_of_topic(group.offsets, topic), name_of(group.entry.group_id, topic)
-            entries[name] = BackupEntry(
-                group_id=name,
-                group_type=group.entry.group_type,
-                protocol_type=group.entry.protocol_type,
-                partitions=committed_partitions(of_topic),
-                fingerprint=fingerprint(of_topic),
-            )
+            entries[name] = entry_of(group.entry._replace(group_id=name), of_topic)
     if both := entries.keys() & backup.not_backed_up.keys():
         raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
     return SavedTopics(backup.path, entries)
