@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
@@ -18,6 +18,9 @@ from airflow_kafka_groups.maintenance.plan.caps import share_of
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
 from airflow_kafka_groups.maintenance.policy.rules import Rule
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
 T = TypeVar("T", int, float)
 
@@ -93,6 +96,20 @@ class SiteFloors:
             "the site sets floors but no storage_path: whoever triggers a run can choose another storage, whose "
             "journal does not know what was deleted or found in use. Set the floor storage_path",
         )
+
+    def within(self, policy: PlanPolicy, file: PolicyFile | None, cluster: str) -> tuple[PlanPolicy, tuple[str, ...]]:
+        """Return the policy that a plan is made by, and a sentence for each floor that changed it.
+
+        :param policy: the limits that were asked for.
+        :param file: the policy file whose rules decide; ``None`` for none.
+
+        Raises ``PolicyError`` for a file of other clusters, and ``PlanError`` for another file than the site's.
+        """
+        if file is not None:
+            file.require_cluster(cluster)
+            policy = policy.by_file(file)
+        self.require_policy(policy)
+        return self.bind(policy)
 
     def bind(self, policy: PlanPolicy) -> tuple[PlanPolicy, tuple[str, ...]]:
         """Return the policy within the floors, and a sentence for each floor that changed it."""

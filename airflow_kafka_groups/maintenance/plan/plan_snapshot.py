@@ -43,11 +43,7 @@ def plan_snapshot(
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
-    if file is not None:
-        file.require_cluster(layout.cluster)
-    asked = policy if file is None else policy.by_file(file)
-    floors.require_policy(asked)
-    bounded, bound = floors.bind(asked)
+    bounded, bound = floors.within(policy, file, layout.cluster)
     judged = snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
     snapshot = SnapshotReader(layout, judged)
     retention = snapshot.manifest.offsets_retention_minutes or offsets_retention_minutes

@@ -61,11 +61,7 @@ def plan_topics(
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
     """
-    if file is not None:
-        file.require_cluster(layout.cluster)
-    asked = policy if file is None else policy.by_file(file)
-    floors.require_policy(asked)
-    bounded, bound = floors.bind(asked)
+    bounded, bound = floors.within(policy, file, layout.cluster)
     if bounded.require_commit_log:
         raise PlanError(
             "the log of commits is required (require_commit_log), and topics are judged without it: nothing is pruned"
