@@ -24,10 +24,10 @@ from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids
 from airflow_kafka_groups.maintenance.plan.plan_body import find_rows, read_rows, write_rows
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, KeptGroups, PlannedGroup, PlannedGroups
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_header, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import body_name, check_body, check_groups, check_header
 from airflow_kafka_groups.maintenance.policy.matching import Decided, demanding_approval
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes
 
 NAMED_BY_HAND = "explicit"
 """Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
@@ -180,8 +180,7 @@ def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
     """Read a plan and verify its digest. Raises ``PlanError`` and ``StorageError``."""
     data, body = _read(layout, plan_id)
     plan = DeletionPlan.from_json(data, body)
-    if plan.plan_id != plan_id or plan.cluster != layout.cluster:
-        raise PlanError(f"{layout.plan(plan_id)} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+    plan.require_place(layout.plan(plan_id), plan_id, layout.cluster)
     return plan
 
 
@@ -212,11 +211,7 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
 
 
 def _read_header(layout: Layout, plan_id: str) -> dict[str, Any]:
-    path = layout.plan(plan_id)
-    content = read_file(path)
-    if content is None:
-        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
-    return parse_json(content, path, "the plan", PlanError, formats=PLAN_FORMATS)
+    return read_header(layout.plan(plan_id), PLAN_FORMATS)
 
 
 def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -11,7 +11,9 @@ from typing import Any, ClassVar
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,11 @@ class SealedPlan(ABC):
         """The number of groups that it touches."""
         return len(self.touched)
 
+    def require_place(self, path: StoragePath, plan_id: str, cluster: str) -> None:
+        """Raise ``PlanError`` if what was read from a path is not the plan with this id, of this cluster."""
+        if (self.plan_id, self.cluster) != (plan_id, cluster):
+            raise PlanError(f"{path} contains plan {self.plan_id!r} of cluster {self.cluster!r}")
+
     def require_digest(self, digest: str) -> None:
         """Raise ``PlanError`` if another plan was asked for: one with this digest."""
         if self.digest != digest:
@@ -98,6 +105,14 @@ class SealedPlan(ABC):
             "counts": dict(self.counts),
             "warnings": list(self.warnings),
         }
+
+
+def read_header(path: StoragePath, formats: Collection[int]) -> dict[str, Any]:
+    """Read the JSON of a plan, which nobody has checked. Raises ``PlanError`` and ``StorageError``."""
+    content = read_file(path)
+    if content is None:
+        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
+    return parse_json(content, path, "the plan", PlanError, formats=formats)
 
 
 def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
 from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
-from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_terms
+from airflow_kafka_groups.maintenance.durable_files import create_file
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_header, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import check_header
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes, parse_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes
 
 KIND = "prune-topics"
 
@@ -179,11 +179,6 @@ def save_prune_plan(layout: Layout, plan: PrunePlan) -> StoragePath:
 def load_prune_plan(layout: Layout, plan_id: str) -> PrunePlan:
     """Read a plan and verify its digest. Raises ``PlanError`` and ``StorageError``."""
     path = layout.prune_plan(plan_id)
-    content = read_file(path)
-    if content is None:
-        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
-    data = parse_json(content, path, "the plan", PlanError, formats=(PRUNE_PLAN_FORMAT,))
-    plan = PrunePlan.from_json(data)
-    if plan.plan_id != plan_id or plan.cluster != layout.cluster:
-        raise PlanError(f"{path} contains plan {plan.plan_id!r} of cluster {plan.cluster!r}")
+    plan = PrunePlan.from_json(read_header(path, (PRUNE_PLAN_FORMAT,)))
+    plan.require_place(path, plan_id, layout.cluster)
     return plan
