@@ -17,6 +17,10 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError, PlanError, Unsuppo
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 
+HIDDEN_TOPICS = (
+    "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
+    "have offsets that are not visible. Allow Describe on all topics, or set allow_hidden_topics"
+)
 SAMPLE_TOPICS = 50
 _NO_IDS = "the brokers return no id of these topics: they do not exist, or Kafka is older than 2.8"
 _SHOWN = 3

@@ -28,18 +28,15 @@ _BY_CODE = {
 
 async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
     """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
-    from airflow_kafka_groups.maintenance.cluster_view import check_view
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
-    from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
+    from airflow_kafka_groups.maintenance.plan.sealed_plan import require_all_seen, require_here
     from airflow_kafka_groups.maintenance.storage import utc_now
 
     try:
-        require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=utc_now())
-        await check_view(admin, plan.plan_id, plan.view)
+        await require_here(admin, plan, await admin.cluster_id(), utc_now())
+        await require_all_seen(admin, plan)
     except PlanError as error:
         return str(error)
-    hidden = not (plan.policy.allow_hidden_topics or await admin.sees_all_topics())
-    return HIDDEN_TOPICS if hidden else None
+    return None
 
 
 def rows_of_guards(

@@ -31,12 +31,11 @@ from airflow_kafka_groups.maintenance.backup.file import (
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.topic_ids import LATE, TopicIds, planned_topics
-from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, require_applicable
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS
@@ -72,8 +71,8 @@ async def backup_groups(
     """
     if plan.cluster != layout.cluster:
         raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
-    require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=now(), approved_digest=approved_digest)
-    for warning in await check_view(admin, plan.plan_id, plan.view):
+    cluster_id = await admin.cluster_id()
+    for warning in await require_here(admin, plan, cluster_id, now(), approved_digest=approved_digest):
         _logger.warning("%s", warning)
     if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
         return require_backup_of(existing, plan)

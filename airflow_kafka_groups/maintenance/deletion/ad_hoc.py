@@ -17,7 +17,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
-from airflow_kafka_groups.maintenance.cluster_view import read_view
+from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, read_view
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
@@ -37,7 +37,6 @@ from airflow_kafka_groups.maintenance.patterns import (
     check_patterns,
 )
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin

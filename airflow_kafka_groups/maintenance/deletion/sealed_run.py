@@ -24,9 +24,8 @@ from typing import Any, ClassVar, Protocol
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, PlanError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import Approval, require_approval
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
@@ -41,9 +40,7 @@ from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, settle
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
-from airflow_kafka_groups.maintenance.plan.make_plan import HIDDEN_TOPICS
-from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
+from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
@@ -178,11 +175,8 @@ class SealedRun(ABC):
         """Return what speaks against this cluster without being a reason to stop."""
         if self.plan is None:
             return ()
-        require_applicable(self.plan, kafka_cluster_id=cluster_id, now=self.request.now())
-        warnings = await check_view(self.admin, self.plan.plan_id, self.plan.view)
-        # The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.
-        if not (self.may_be_hidden or await self.admin.sees_all_topics()):
-            raise PlanError(f"plan {self.plan.plan_id}: {HIDDEN_TOPICS}")
+        warnings = await require_here(self.admin, self.plan, cluster_id, self.request.now())
+        await require_all_seen(self.admin, self.plan)
         return warnings
 
     def _prepare(self, cluster_id: str | None, started_at: datetime, lease: LeaseGuard | None) -> _Ready:

@@ -3,7 +3,6 @@
 A plan is created by ``make_plan``, written once and never changed. It is two files: the groups as columns, and a small
 JSON header that is written last. The header has the SHA-256 of the groups' file, and the plan's digest is that of the
 header: an edit of either breaks it, and the plan is refused. Plans of earlier versions are one JSON file.
-``require_applicable`` is called before anything is backed up or deleted.
 """
 
 from __future__ import annotations
@@ -12,12 +11,10 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
-from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
@@ -239,29 +236,3 @@ def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
         return PlanPolicy.from_json(data["policy"])
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc
-
-
-def require_applicable(
-    plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
-) -> None:
-    """Raise ``PlanError`` unless the plan may be applied to this cluster now.
-
-    :param kafka_cluster_id: the id that the cluster reports now.
-    :param approved_digest: the approved digest, if approval was required.
-    """
-    if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
-        raise PlanError(
-            f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
-            f"{kafka_cluster_id!r}: check the connection"
-        )
-    if now < plan.created_at - CLOCK_SLACK:
-        raise PlanError(
-            f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
-            "synchronize this machine's clock (NTP)"
-        )
-    if now >= plan.expires_at:
-        raise PlanError(
-            f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
-        )
-    if approved_digest is not None and approved_digest != plan.digest:
-        raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")

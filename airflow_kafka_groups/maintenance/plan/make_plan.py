@@ -22,7 +22,7 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.cluster_view import recorded_view
+from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, recorded_view
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.caps import capped
@@ -43,10 +43,6 @@ from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
 
-HIDDEN_TOPICS = (
-    "this user may not describe all topics, and brokers omit the offsets of other topics without notice: groups may "
-    "have offsets that are not visible. Allow Describe on all topics, or set allow_hidden_topics"
-)
 _SHORT_IDLE_SECONDS = 3_600.0
 _SHOWN_FAST = 20
 

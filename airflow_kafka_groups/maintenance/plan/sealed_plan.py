@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
 
-from airflow_kafka_groups.contracts.ids import parse_time
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json
 
 
@@ -132,3 +133,54 @@ def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
         "warnings": tuple(data["warnings"]),
         "view": recorded_view(data.get("view"), "it"),
     }
+
+
+def require_applicable(
+    plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
+) -> None:
+    """Raise ``PlanError`` unless the plan may be applied to this cluster now.
+
+    :param kafka_cluster_id: the id that the cluster reports now.
+    :param approved_digest: the approved digest, if approval was required.
+    """
+    if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
+        raise PlanError(
+            f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
+            f"{kafka_cluster_id!r}: check the connection"
+        )
+    if now < plan.created_at - CLOCK_SLACK:
+        raise PlanError(
+            f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
+            "synchronize this machine's clock (NTP)"
+        )
+    if now >= plan.expires_at:
+        raise PlanError(
+            f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
+        )
+    if approved_digest is not None and approved_digest != plan.digest:
+        raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")
+
+
+async def require_here(
+    admin: BackupAdmin,
+    plan: SealedPlan,
+    kafka_cluster_id: str | None,
+    now: datetime,
+    *,
+    approved_digest: str | None = None,
+) -> tuple[str, ...]:
+    """Raise ``PlanError`` unless a plan may be applied to the cluster that a client leads to; return warnings.
+
+    Called before anything is backed up or deleted. The arguments are those of ``require_applicable``.
+    """
+    require_applicable(plan, kafka_cluster_id=kafka_cluster_id, now=now, approved_digest=approved_digest)
+    return await check_view(admin, plan.plan_id, plan.view)
+
+
+async def require_all_seen(admin: BackupAdmin, plan: SealedPlan) -> None:
+    """Raise ``PlanError`` if topics may be hidden from this user now, and the plan does not allow it.
+
+    The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.
+    """
+    if not (plan.policy.allow_hidden_topics or await admin.sees_all_topics()):
+        raise PlanError(f"plan {plan.plan_id}: {HIDDEN_TOPICS}")

@@ -16,7 +16,6 @@ from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.cluster_view import check_view
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import spare_new
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
@@ -26,7 +25,7 @@ from airflow_kafka_groups.maintenance.deletion.verify import Verification
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
-from airflow_kafka_groups.maintenance.plan.deletion_plan import require_applicable
+from airflow_kafka_groups.maintenance.plan.sealed_plan import require_here
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.prune_topics.backup import SavedTopics, backup_topics, saved_topics
 from airflow_kafka_groups.maintenance.prune_topics.guards import kept_by_journal, kept_by_policy, used_since
@@ -84,8 +83,7 @@ async def prune_by_plan(
     )
     async with request.lease() as lease:
         if not request.dry_run:
-            require_applicable(plan, kafka_cluster_id=await admin.cluster_id(), now=request.now())
-            await check_view(admin, plan.plan_id, plan.view)
+            await require_here(admin, plan, await admin.cluster_id(), request.now())
             await backup_topics(admin, layout, plan, now=request.now)
         await run.delete(lease)
     return await run.finish()

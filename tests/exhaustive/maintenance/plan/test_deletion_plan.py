@@ -3,7 +3,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +20,10 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
     DeletionPlan,
     find_in_plan,
     load_plan,
-    require_applicable,
     save_plan,
 )
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.plan.plans import ID, group, plan
 
 texts = st.text(max_size=12)
@@ -214,29 +212,6 @@ def test_plans_are_never_overwritten_and_stay_in_their_cluster(tmp_path: Path) -
         load_plan(Layout(tmp_path, "other"), ID)
     with pytest.raises(PlanError, match="missing"):
         load_plan(Layout(tmp_path, "none"), ID)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"kafka_cluster_id": "other"}, "check the connection"),
-        ({"kafka_cluster_id": None}, "check the connection"),
-        ({"kafka_cluster_id": ""}, "check the connection"),
-        ({"now": NOW + timedelta(days=1)}, "expired"),
-        ({"approved_digest": "b" * 64}, "not the approved one"),
-        ({"approved_digest": ""}, "not the approved one"),
-    ],
-)
-def test_a_plan_applies_here_and_now_or_not_at_all(changes: dict[str, Any], message: str) -> None:
-    fitting: dict[str, Any] = {"kafka_cluster_id": CLUSTER_ID, "now": NOW, "approved_digest": plan().digest}
-    require_applicable(plan(), **fitting)
-    with pytest.raises(PlanError, match=message):
-        require_applicable(plan(), **{**fitting, **changes})
-
-
-def test_two_clusters_without_a_name_are_not_the_same_cluster() -> None:
-    with pytest.raises(PlanError, match="check the connection"):
-        require_applicable(plan(kafka_cluster_id=""), kafka_cluster_id="", now=NOW)
 
 
 @pytest.mark.parametrize("value", ["", "x" * 64, "A" * 64, None, 5])
