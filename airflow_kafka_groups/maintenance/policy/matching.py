@@ -18,7 +18,7 @@ from typing import NamedTuple
 from airflow_kafka_groups.maintenance.patterns import KeepingPatterns, PatternSet
 from airflow_kafka_groups.maintenance.policy.families import family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
-from airflow_kafka_groups.maintenance.policy.rules import GroupFacts, Match, Rule
+from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleFacts
 from airflow_kafka_groups.models import GroupType
 
 
@@ -33,7 +33,7 @@ class Ruling(NamedTuple):
     undecided: tuple[str, ...] = ()
 
 
-_Condition = Callable[[GroupFacts], bool | None]
+_Condition = Callable[[RuleFacts], bool | None]
 
 
 def facts_of(
@@ -43,7 +43,7 @@ def facts_of(
     group_type: str = "classic",
     topics: frozenset[str] | None = None,
     client: str | None = None,
-) -> GroupFacts:
+) -> RuleFacts:
     """Return what rules are matched against.
 
     :param group_type: its type. Default ``classic``.
@@ -60,12 +60,12 @@ def facts_of_all(
     group_types: Sequence[str],
     topics: Sequence[frozenset[str] | None],
     clients: Sequence[str | None],
-) -> list[GroupFacts]:
+) -> list[RuleFacts]:
     """Return the facts of groups, from columns of equal length; see ``facts_of``."""
     families = [family_of(group_id) or (None, None) for group_id in group_ids]
     found = map(owners.owner_of, group_ids, clients)
     columns = zip(group_ids, group_types, found, *zip(*families, strict=True), topics, clients, strict=True)
-    return list(map(tuple.__new__, repeat(GroupFacts), columns))  # sooner than the constructor
+    return list(map(tuple.__new__, repeat(RuleFacts), columns))  # sooner than the constructor
 
 
 class RuleMatcher:
@@ -81,11 +81,11 @@ class RuleMatcher:
         by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
         self._compiled = [(_ids(rule), _conditions(rule.match, by_client)) for rule in rules]
 
-    def rule_for(self, facts: GroupFacts) -> Ruling:
+    def rule_for(self, facts: RuleFacts) -> Ruling:
         """Return the ruling for one group."""
         return self.rule_all([facts])[0]
 
-    def rule_all(self, groups: Sequence[GroupFacts]) -> list[Ruling]:
+    def rule_all(self, groups: Sequence[RuleFacts]) -> list[Ruling]:
         """Return the ruling for each group, in the same order."""
         decided = [len(self._rules) - 1] * len(groups)
         undecided: dict[int, list[int]] = {}
@@ -208,7 +208,7 @@ def demanding_approval(rules: Sequence[Rule], groups: Iterable[Decided], *, topi
     return [rule.name for rule in rules if rule.name in found]
 
 
-def _all(conditions: Sequence[_Condition], facts: GroupFacts) -> bool | None:
+def _all(conditions: Sequence[_Condition], facts: RuleFacts) -> bool | None:
     """Return whether all conditions hold; ``None`` if none fails, and some are undecided."""
     undecided = False
     for condition in conditions:

@@ -29,7 +29,7 @@ class RuleAction(StrEnum):
     KEEP_ALIVE = "keep-alive"
 
 
-class GroupFacts(NamedTuple):
+class RuleFacts(NamedTuple):
     """What rules are matched against.
 
     :param owner: the owner by mapping or name; ``None`` if there is none.

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
-from airflow_kafka_groups.maintenance.policy.rules import GroupFacts, Match, Rule, RuleAction
+from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction, RuleFacts
 
 DELETE, KEEP, REPORT = RuleAction.DELETE, RuleAction.KEEP, RuleAction.REPORT
 LAST = Rule(name="default", action=KEEP, min_idle_seconds=1.0, min_observations=2)
@@ -21,8 +21,8 @@ def rule(name: str, action: RuleAction = DELETE, idle: float = 7.0, **values: An
     return Rule(name=name, action=action, match=match, min_idle_seconds=idle, **{"min_observations": 2, **own})
 
 
-def group(group_id: str = "g", group_type: str = "classic", **facts: Any) -> GroupFacts:
-    return GroupFacts(group_id, group_type, **facts)
+def group(group_id: str = "g", group_type: str = "classic", **facts: Any) -> RuleFacts:
+    return RuleFacts(group_id, group_type, **facts)
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def group(group_id: str = "g", group_type: str = "classic", **facts: Any) -> Gro
     ],
 )
 def test_a_rule_matches_where_all_of_its_conditions_hold(
-    conditions: dict[str, Any], facts: GroupFacts, matches: bool
+    conditions: dict[str, Any], facts: RuleFacts, matches: bool
 ) -> None:
     ruling = RuleMatcher([rule("r", **conditions), LAST]).rule_for(facts)
     assert (ruling.rule.name, ruling.undecided) == ("r" if matches else "default", ())
