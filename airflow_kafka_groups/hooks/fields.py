@@ -16,17 +16,20 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of, split_patterns
 from airflow_kafka_groups.transport.security import PEM_MARK
 
+OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
+"""The fields that a connection of the official provider may have beside librdkafka properties."""
+
 _LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 
-def check_property_names(names: Iterable[str], switches: Iterable[str]) -> None:
-    """Raise for a librdkafka property that looks like one of our switches: ``readonly`` must not be ignored."""
+def check_property_names(names: Iterable[str]) -> None:
+    """Raise for a librdkafka property that looks like one of our fields: ``readonly`` must not be ignored."""
     for name in names:
-        for switch in switches:
-            if SequenceMatcher(None, _letters(name), _letters(switch)).ratio() >= _LOOKS_LIKE:
+        for own in OWN_FIELDS:
+            if SequenceMatcher(None, _letters(name), _letters(own)).ratio() >= _LOOKS_LIKE:
                 raise ConfigurationError(
-                    f"extra field {name!r}", None, f"is not a property of Kafka. Write {switch}, beside the properties"
+                    f"extra field {name!r}", None, f"is not a property of Kafka. Write {own}, beside the properties"
                 )
 
 

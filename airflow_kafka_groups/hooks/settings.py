@@ -15,6 +15,7 @@ from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, p
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
 from airflow_kafka_groups.hooks.fields import (
+    OWN_FIELDS,
     check_property_names,
     choice_of,
     group_prefix_of,
@@ -42,8 +43,6 @@ _OAUTH_FIELDS = {
     "oauth_scope": "sasl.oauthbearer.scope",
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
-OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
-"""The fields that a connection of the official provider may have beside librdkafka properties."""
 
 EXTRA_FIELDS = frozenset(
     {
@@ -163,7 +162,7 @@ def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
 
 def _read_official(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSettings:
     own = {name: extra.pop(name) for name in OWN_FIELDS if name in extra}
-    check_property_names(extra, OWN_FIELDS)
+    check_property_names(extra)
     if not str(extra.get("bootstrap.servers", "")).strip():
         raise ConfigurationError(
             "bootstrap.servers",
@@ -217,7 +216,7 @@ def _raw_properties(extra: dict[str, Any]) -> dict[str, Any]:
     example = 'librdkafka properties as a JSON object, e.g. {"client.id": "airflow"}'
     properties = json_object_of("properties", extra.get("properties", {}), example)
     dotted = {name: value for name, value in extra.items() if "." in name}
-    check_property_names({**properties, **dotted}, OWN_FIELDS)
+    check_property_names({**properties, **dotted})
     return _merge(dotted, {name: value for name, value in properties.items() if value is not None})
 
 

@@ -227,19 +227,19 @@ def _is_torn(pattern: str) -> bool:
     return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
-def check_group_ids(name: str, group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:
+def check_group_ids(group_ids: Iterable[str], *, allow_empty: bool = False) -> list[str]:
     """Return the group ids without duplicates, in order. Raises ``ConfigurationError`` unless they are strings."""
     if isinstance(group_ids, str):
-        raise ConfigurationError(name, group_ids, f"must be a list of group ids, such as [{group_ids!r}]")
+        raise ConfigurationError("group_ids", group_ids, f"must be a list of group ids, such as [{group_ids!r}]")
     try:
         given = list(group_ids)
     except TypeError:
-        raise ConfigurationError(name, group_ids, "must be a list of group ids") from None
+        raise ConfigurationError("group_ids", group_ids, "must be a list of group ids") from None
     for group_id in given:
         if not isinstance(group_id, str):
-            raise ConfigurationError(name, group_id, "every group id must be a string: put it in quotes")
+            raise ConfigurationError("group_ids", group_id, "every group id must be a string: put it in quotes")
     if not given and not allow_empty:
-        raise ConfigurationError(name, given, "must contain at least one group id")
+        raise ConfigurationError("group_ids", given, "must contain at least one group id")
     return list(dict.fromkeys(given))
 
 

@@ -50,7 +50,7 @@ async def backup_named(
         chosen = groups or GroupFilter()
         wanted = sorted(group_id for group_id in listed if chosen.selects(group_id))
     else:
-        wanted = check_group_ids("group_ids", group_ids)
+        wanted = check_group_ids(group_ids)
     not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
     draft = BackupDraft(now(), await TopicIds.of(admin, await read_topics(admin, asked)))

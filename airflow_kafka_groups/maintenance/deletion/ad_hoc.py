@@ -74,7 +74,7 @@ async def delete_by_name(
     ``MaintenanceError`` for the record of a restore that is damaged, or ``SnapshotError`` for a clock that is behind
     the newest snapshot, before anything is deleted. Afterwards it never raises for a group: each has its outcome.
     """
-    ids = check_group_ids("group_ids", group_ids)
+    ids = check_group_ids(group_ids)
     floors.require_named(len(ids), dry_run=request.dry_run)
     seconds = check_seconds("observe_seconds", observe_seconds)
     patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))

@@ -55,7 +55,7 @@ class Verification:
 
 async def verify_deleted(admin: GroupAdmin, group_ids: Iterable[str]) -> Verification:
     """Look for groups that should be gone. Raises only if the cluster cannot be reached at all."""
-    ids = check_group_ids("group_ids", group_ids, allow_empty=True)
+    ids = check_group_ids(group_ids, allow_empty=True)
     gone: list[str] = []
     present: dict[str, str] = {}
     unclear: dict[str, str] = {}

@@ -44,7 +44,7 @@ class KeepAliveRequest:
             raise ConfigurationError(
                 "group_ids, include", None, "name the groups, or give patterns (and exclude): one of the two"
             )
-        ids = check_group_ids("group_ids", self.group_ids, allow_empty=True)
+        ids = check_group_ids(self.group_ids, allow_empty=True)
         object.__setattr__(self, "group_ids", tuple(ids))
         patterns = GroupFilter(self.include, self.exclude)
         object.__setattr__(self, "include", patterns.include)

@@ -56,7 +56,7 @@ def observe(snapshot: SnapshotReader, group_ids: Collection[GroupId]) -> dict[Gr
     for block in snapshot.blocks(set(group_ids), ["observed_at", *_FACTS, "error", "log_end", *OFFSET_COLUMNS]):
         topics = defaultdict(dict, _topics(snapshot, block.rows))
         facts = [block.first(name).to_pylist() for name in _FACTS]
-        errors, times = block.first_valid("error"), utc_times(block.first("observed_at"))
+        errors, times = block.errors(), utc_times(block.first("observed_at"))
         if None in times or found.keys() & set(block.group_ids):
             raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} lacks the time of a group, or has it twice")
         of_groups = [topics[group_id] for group_id in block.group_ids]

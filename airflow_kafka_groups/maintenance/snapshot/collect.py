@@ -66,7 +66,7 @@ async def take_snapshot(
     (``StorageError``), a snapshot with a later time exists, or the clock was set meanwhile (``SnapshotError``); files
     without a manifest are not a snapshot.
     """
-    wanted = None if group_ids is None else check_group_ids("group_ids", group_ids)
+    wanted = None if group_ids is None else check_group_ids(group_ids)
     groups = GroupFilter(check_patterns("include", include), check_patterns("exclude", exclude))
     started_at, began = now(), clock.now()
     await asyncio.to_thread(require_writable, layout.root)

@@ -44,11 +44,11 @@ class GroupBlock:
 
         return self.rows[name].take(column([0, *self.ends[:-1]] if self.ends else [], pa.int64()))
 
-    def first_valid(self, name: str) -> list[Any]:
-        """Return each group's first value of a column that is not null; ``None`` where all are."""
-        if self.rows[name].null_count == len(self.rows):
+    def errors(self) -> list[str | None]:
+        """Return each group's first error; ``None`` where no row has one."""
+        if self.rows["error"].null_count == len(self.rows):
             return [None] * len(self)
-        values = self.rows[name].to_pylist()
+        values = self.rows["error"].to_pylist()
         return [
             next((value for value in values[start:end] if value is not None), None)
             for start, end in pairwise([0, *self.ends])

@@ -276,7 +276,7 @@ class SnapshotReader:
         columns = ["cluster", "run_id", "group_id", *_FACTS, "observed_at", "error", *OFFSET_COLUMNS]
         for block in self._blocks(name, None, columns):
             try:
-                errors = block.first_valid("error")
+                errors = block.errors()
                 digests, partitions = block.fingerprints()
                 times = utc_times(block.first("observed_at"))
                 facts = [block.first(fact).to_pylist() for fact in _FACTS]

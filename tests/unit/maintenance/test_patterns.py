@@ -136,13 +136,13 @@ def test_a_pattern_that_cannot_be_read_names_its_field(name: str, patterns: obje
 
 
 def test_explicit_ids_keep_their_order_and_lose_duplicates() -> None:
-    assert check_group_ids("group_ids", iter(["b", "a", "b", ""])) == ["b", "a", ""]
+    assert check_group_ids(iter(["b", "a", "b", ""])) == ["b", "a", ""]
 
 
 @pytest.mark.parametrize("ids", [[], "g1", ["g1", 2], [None], 5, None])
 def test_what_is_no_list_of_ids_is_refused(ids: object) -> None:
     with pytest.raises(ConfigurationError, match="group_ids"):
-        check_group_ids("group_ids", ids)  # type: ignore[arg-type]
+        check_group_ids(ids)  # type: ignore[arg-type]
 
 
 def test_the_guide_lists_the_patterns_of_the_platform() -> None:

@@ -42,9 +42,9 @@ def test_columns_of_a_block_by_group() -> None:
     rows = batch(["a", "a", "b", "c"]).append_column("error", pa.array([None, "x", None, "y"], pa.string()))
     block = GroupBlock(rows)
     assert (len(block), block.ends, block.first("number").to_pylist()) == (3, [2, 3, 4], [0, 2, 3])
-    assert block.first_valid("error") == ["x", None, "y"]
+    assert block.errors() == ["x", None, "y"]
     assert block.repeated(["A", "B", "C"]).to_pylist() == ["A", "A", "B", "C"]
-    assert GroupBlock(rows.slice(0, 1)).first_valid("error") == [None]
+    assert GroupBlock(rows.slice(0, 1)).errors() == [None]
     assert GroupBlock(rows.slice(0, 0)).repeated([]).to_pylist() == []
 
 
