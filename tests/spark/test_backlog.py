@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.backlog.commit import (
 from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.backlog.request import parse_fetched
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import source_options
 
@@ -118,15 +118,15 @@ def test_the_source_gets_the_ranges_that_are_not_empty() -> None:
 class FakeAdmin(KafkaAdmin):
     """Answer as scripted; the real one is asked in test_process_backlog.py."""
 
-    def __init__(self, *, state: GroupState | None = None, **changes: Any) -> None:
-        self.group = state or GroupState("EMPTY", 0)
+    def __init__(self, *, state: GroupStatus | None = None, **changes: Any) -> None:
+        self.group = state or GroupStatus("EMPTY", 0)
         self.commits = {A0: Commit(4), A1: Commit(9)}
         self.keep_writes = True
         self.altered: dict[Partition, int] = {}
         for name, value in changes.items():
             setattr(self, name, value)
 
-    def state(self, group_id: str) -> GroupState:
+    def state(self, group_id: str) -> GroupStatus:
         return self.group
 
     def known(self, group_id: str) -> set[Partition]:
@@ -155,9 +155,9 @@ def test_only_what_was_processed_is_committed() -> None:
 @pytest.mark.parametrize(
     ("admin", "said"),
     [
-        (FakeAdmin(state=GroupState("STABLE", 1)), r"has 1 member\(s\)"),
-        (FakeAdmin(state=GroupState("PREPARING_REBALANCE", 0)), "not Empty"),
-        (FakeAdmin(state=GroupState("DEAD", 0)), "not Empty"),
+        (FakeAdmin(state=GroupStatus("STABLE", 1)), r"has 1 member\(s\)"),
+        (FakeAdmin(state=GroupStatus("PREPARING_REBALANCE", 0)), "not Empty"),
+        (FakeAdmin(state=GroupStatus("DEAD", 0)), "not Empty"),
         (FakeAdmin(commits={A0: Commit(5), A1: Commit(9)}), r"moved meanwhile in 1 partition\(s\): a\[0\]: 4 then, 5"),
         (FakeAdmin(commits={A0: Commit(4)}), r"a\[1\]: 9 then, no commit now"),
         (FakeAdmin(commits={A0: Commit(4), A1: Commit(9, 3)}), r"moved meanwhile"),
@@ -185,7 +185,7 @@ class Unsure(FakeAdmin):
 
     def alter(self, group_id: str, offsets: Any) -> None:
         super().alter(group_id, dict(sorted(offsets.items())[: self.kept]))
-        self.group = GroupState("EMPTY", 0) if not self.silent else GroupState("GONE", 0)
+        self.group = GroupStatus("EMPTY", 0) if not self.silent else GroupStatus("GONE", 0)
         raise JobError("no answer")
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
@@ -206,8 +206,8 @@ def test_a_commit_without_an_answer_is_settled_by_reading_the_group() -> None:
 
 
 def test_a_group_without_commits_may_not_exist_yet() -> None:
-    assert why_not_free("g", GroupState("DEAD", 0), exists=False) is None
-    assert why_not_free("g", GroupState("DEAD", 0), exists=True) is not None
+    assert why_not_free("g", GroupStatus("DEAD", 0), exists=False) is None
+    assert why_not_free("g", GroupStatus("DEAD", 0), exists=True) is not None
 
 
 GOOD = {

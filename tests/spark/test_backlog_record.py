@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.backlog.record import (
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.errors import JobError, StorageError
-from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -55,8 +55,8 @@ class Group(KafkaAdmin):
         self.commits = dict(BEFORE)
         self.dies = ""
 
-    def state(self, group_id: str) -> GroupState:
-        return GroupState("EMPTY", 0) if self.dies != "joined" else GroupState("STABLE", 1)
+    def state(self, group_id: str) -> GroupStatus:
+        return GroupStatus("EMPTY", 0) if self.dies != "joined" else GroupStatus("STABLE", 1)
 
     def known(self, group_id: str) -> set[Partition]:
         return set(self.commits)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupState, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 
 
@@ -44,7 +44,7 @@ class Observed:
         return self.existing | self.committed.keys()
 
 
-def why_not_free(group_id: str, state: GroupState, *, exists: bool) -> str | None:
+def why_not_free(group_id: str, state: GroupStatus, *, exists: bool) -> str | None:
     """Return why the group's offsets must not be committed; ``None`` if it is unused.
 
     :param exists: whether it had commits.

@@ -27,7 +27,7 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DENIED_TOPIC = "TopicAuthorizationException"
 
 
-class GroupState(NamedTuple):
+class GroupStatus(NamedTuple):
     """The state of a group, ``DEAD`` if it does not exist, and the number of its members."""
 
     state: str
@@ -71,19 +71,19 @@ class KafkaAdmin:
         nodes = self._get(lambda: self._admin.describeCluster().nodes(), "the cluster does not answer")
         return sorted(f"{node.host()}:{node.port()}" for node in self._jvm.java.util.ArrayList(nodes))
 
-    def state(self, group_id: str) -> GroupState:
+    def state(self, group_id: str) -> GroupStatus:
         """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"
         try:
             found = self._get(lambda: self._admin.describeConsumerGroups([group_id]).all(), what)
         except JobError as exc:
             if "GroupIdNotFoundException" in str(exc):  # clients from 4.0 on
-                return GroupState("DEAD", 0)
+                return GroupStatus("DEAD", 0)
             raise
         described = found.get(group_id)
         if described is None:
             raise JobError(f"{what}: its coordinator returned no result")
-        return GroupState(str(described.state().name()), int(described.members().size()))
+        return GroupStatus(str(described.state().name()), int(described.members().size()))
 
     def known(self, group_id: str) -> set[Partition]:
         """Return the partitions in which the group has commits visible to this user."""
