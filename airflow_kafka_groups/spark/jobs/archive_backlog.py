@@ -37,7 +37,7 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
-from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
+from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
@@ -101,8 +101,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
     rows = read_rows(spark, history)
-    if (seen := rows.count()) != snapshot.rows:
-        raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
+    require_all(rows, snapshot)
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
@@ -33,7 +33,7 @@ from airflow_kafka_groups.spark.lag import (
     with_seconds,
 )
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
-from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
+from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
@@ -94,8 +94,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     Storage(spark, summary_path).delete_file(summary_path)
     rows = read_rows(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
     try:
-        if (seen := rows.count()) != snapshot.rows:
-            raise JobError(f"snapshot {snapshot.snapshot_id} has {seen} rows where its manifest says {snapshot.rows}")
+        require_all(rows, snapshot)
         unreadable = rows.where(F.col("error").isNotNull()).select("group_id").distinct().count()
         lags = partition_lag(rows, owners)
         found = _look_up(spark, arguments, lags, snapshot.kafka_cluster_id) if arguments.kafka_properties else []

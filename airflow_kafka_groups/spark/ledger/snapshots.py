@@ -121,6 +121,12 @@ def find_history(
     )
 
 
+def require_all(rows: DataFrame, manifest: SnapshotManifest) -> None:
+    """Raise ``SnapshotError`` unless a snapshot has as many rows as its manifest says."""
+    if (seen := rows.count()) != manifest.rows:
+        raise SnapshotError(f"snapshot {manifest.snapshot_id} has {seen} rows where its manifest says {manifest.rows}")
+
+
 def read_rows(spark: SparkSession, history: History, manifests: Sequence[SnapshotManifest] | None = None) -> DataFrame:
     """Read exactly the files that the manifests name, with the specified schema.
 
