@@ -61,8 +61,7 @@ class ChangeState:
         """Return a batch's observations of a bucket; ``None`` if there are none."""
         import pyarrow.parquet as pq
 
-        system, root = self._place()
-        path = f"{root}/{_batch(batch, stream)}/bucket-{bucket}.parquet"
+        system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
         if not system.get_file_info(path).is_file:
             return None
         return pq.read_table(path, filesystem=system, schema=arrow_schema())
@@ -75,15 +74,14 @@ class ChangeState:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        system, root = self._place()
-        path = f"{root}/{_batch(batch, stream)}/bucket-{bucket}.parquet"
+        system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
         if "://" not in self._folder:
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
                 create_local(Path(path), data.getvalue().to_pybytes())
             return self.load(bucket, batch, stream)
-        system.create_dir(f"{root}/{_batch(batch, stream)}", recursive=True)
+        system.create_dir(path.rpartition("/")[0], recursive=True)
         aside = f"{path}.{uuid.uuid4().hex}"
         pq.write_table(seen, aside, filesystem=system)
         if system.get_file_info(path).is_file:
@@ -94,8 +92,8 @@ class ChangeState:
 
     def drop(self, batch: int, stream: int | None = None) -> None:
         """Remove the observations of a batch."""
-        system, root = self._place()
-        system.delete_dir_contents(f"{root}/{_batch(batch, stream)}", missing_dir_ok=True)
+        system, folder = self._place(_batch(batch, stream))
+        system.delete_dir_contents(folder, missing_dir_ok=True)
 
     def forget(self, below: int, stream: int | None = None) -> None:
         """Remove the observations of batches of the stream with a lower number."""
@@ -107,8 +105,9 @@ class ChangeState:
             if number.isdigit() and int(number) < below and info.base_name == _batch(int(number), stream):
                 system.delete_dir(info.path)
 
-    def _place(self) -> tuple[Any, str]:
-        return _file_system(self._folder)
+    def _place(self, *below: str) -> tuple[Any, str]:
+        system, root = _file_system(self._folder)
+        return system, "/".join((root, *below))
 
 
 def _batch(number: int, stream: int | None) -> str:
