@@ -136,10 +136,6 @@ class Calls:
         """Ask the leaders of partitions."""
         return await runner.collect(self._driver(partitions, FindLeadersHandler(), handler), self.cluster)
 
-    async def ask_all_brokers(self, handler: AdminHandler[BrokerId, V]) -> list[Outcome[BrokerId, V]]:
-        """Ask every broker about itself."""
-        return await self.ask_brokers((await self.cluster.fresh_metadata()).brokers, handler)
-
     async def ask_brokers(
         self, brokers: Collection[BrokerId], handler: AdminHandler[BrokerId, V]
     ) -> list[Outcome[BrokerId, V]]:

@@ -43,9 +43,6 @@ class ScriptedCalls(Calls):
         self.errors = list(errors)
         self.asked: list[str] = []
 
-    async def ask_all_brokers(self, handler: object) -> list[Any]:
-        return []
-
     async def ask_coordinators(self, group_ids: list[str], handler: object, **_: object) -> GroupResults[Any]:
         if not group_ids:
             return GroupResults(())
