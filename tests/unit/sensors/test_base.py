@@ -14,19 +14,14 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def poke(sensor: KafkaGroupsSensor) -> bool:
-    return sensor.poke({})
-
-
 def gone(group_ids: Any) -> bool:
-    return poke(DeleteGroupsSensor(task_id="t", group_ids=group_ids))
+    return DeleteGroupsSensor(task_id="t", group_ids=group_ids).poke({})
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error
@@ -13,12 +12,8 @@ from tests.fakes.groups import broker_error
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def poke(sensor: KafkaGroupsSensor) -> bool:
-    return sensor.poke({})
-
-
 def find(group_ids: Any) -> bool:
-    return poke(FindCoordinatorsSensor(task_id="t", group_ids=group_ids))
+    return FindCoordinatorsSensor(task_id="t", group_ids=group_ids).poke({})
 
 
 def test_every_group_needs_a_coordinator(admin: FakeAdmin) -> None:

@@ -12,7 +12,6 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import GroupState, TopicPartition
-from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -21,12 +20,8 @@ from tests.unit.operators.scene import apply
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def poke(sensor: KafkaGroupsSensor) -> bool:
-    return sensor.poke({})
-
-
 def gone(group_ids: Any) -> bool:
-    return poke(DeleteGroupsSensor(task_id="t", group_ids=group_ids))
+    return DeleteGroupsSensor(task_id="t", group_ids=group_ids).poke({})
 
 
 @pytest.mark.parametrize("state", [s for s in GroupState if s is not GroupState.DEAD])
@@ -63,7 +58,7 @@ def test_the_record_of_another_cluster_s_deletion_proves_nothing_here(
     deleted = apply(tmp_path, backed_up)
     assert deleted["counts"]["deleted"] == 2
     sensor = DeleteGroupsSensor(task_id="t", audit_path=deleted["audit_path"])
-    assert poke(sensor)
+    assert sensor.poke({})
     admin.cluster = "another-cluster"
     with pytest.raises(ConfigurationError, match="another-cluster"):
-        poke(sensor)
+        sensor.poke({})

@@ -11,7 +11,6 @@ from airflow_kafka_groups.exceptions import (
     ConfigurationError,
 )
 from airflow_kafka_groups.models import ListedOffset, TopicPartition
-from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -19,12 +18,8 @@ from tests.fakes.groups import FakeGroup, broker_error
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-def poke(sensor: KafkaGroupsSensor) -> bool:
-    return sensor.poke({})
-
-
 def offsets(**arguments: Any) -> bool:
-    return poke(ListGroupOffsetsSensor(task_id="t", **arguments))
+    return ListGroupOffsetsSensor(task_id="t", **arguments).poke({})
 
 
 @pytest.mark.parametrize(
