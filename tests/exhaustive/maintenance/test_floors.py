@@ -11,17 +11,10 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
-from tests.fakes.admin import FakeAdmin
+from tests.unit.maintenance.deletion.steps import cluster
 from tests.unit.maintenance.scene import POLICY, backed_up, delete_names, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
-
-
-def cluster(*names: str) -> FakeAdmin:
-    admin = FakeAdmin()
-    for number, name in enumerate(names):
-        admin.add(name, ("t", 0, number))
-    return admin
 
 
 @pytest.mark.parametrize(

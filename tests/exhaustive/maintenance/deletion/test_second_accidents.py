@@ -35,6 +35,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease
 from tests.fakes.verdicts import verdicts_of
+from tests.unit.maintenance.deletion.steps import fates
 from tests.unit.maintenance.scene import LATER, POLICY, backed_up, delete_names, delete_plan, judge, layout_in, snapshot
 
 pytestmark = pytest.mark.safety
@@ -42,10 +43,6 @@ pytestmark = pytest.mark.safety
 
 def cluster(*names: str) -> FakeAdmin:
     return FakeAdmin({name: FakeGroup() for name in names})
-
-
-def fates(report: DeletionReport) -> dict[str, str]:
-    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
 
 
 async def test_a_run_that_is_overtaken_by_another_deletes_no_more(

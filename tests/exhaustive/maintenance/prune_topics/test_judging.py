@@ -28,7 +28,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, snapshots
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, snapshots, subscribe
 
 pytestmark = pytest.mark.safety
 
@@ -94,10 +94,6 @@ async def test_a_movement_shortly_before_the_idle_time_that_is_asked_for_counts(
     (group,) = judged(layout, hours=2)
     assert group.moved_after is not None
     assert group.newest.observed_at - group.moved_after == 4 * HOUR
-
-
-def subscribe(admin: FakeAdmin) -> None:
-    admin.groups["app"]._subscribed = frozenset({"live", "old"})
 
 
 def move(admin: FakeAdmin) -> None:

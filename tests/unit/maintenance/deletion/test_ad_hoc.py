@@ -16,6 +16,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
+from tests.unit.maintenance.deletion.steps import cluster
 from tests.unit.maintenance.scene import delete_names, layout_in, snapshot
 
 
@@ -29,13 +30,6 @@ class Watch:
     async def __call__(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.meanwhile()
-
-
-def cluster(*names: str) -> FakeAdmin:
-    admin = FakeAdmin()
-    for number, name in enumerate(names):
-        admin.add(name, ("t", 0, number))
-    return admin
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from airflow_kafka_groups.models import LEASE_GROUP_ID as GROUP_ID
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease
+from tests.unit.maintenance.deletion.steps import fates
 from tests.unit.maintenance.scene import backed_up, delete_names, delete_plan, layout_in
 
 NAMES = ("a", "b", "c", "d")
@@ -67,17 +68,13 @@ def scene(tmp_path: Path) -> Scene:
     return Scene(tmp_path)
 
 
-def codes(report: DeletionReport) -> dict[str, str]:
-    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
-
-
 DELETED, KEPT = "deleted:safe", "kept:lease_lost"
 
 
 async def test_a_lease_that_is_held_is_recorded_and_changes_nothing(scene: Scene) -> None:
     scene.on("delete", 1, lambda: setattr(scene.lease, "generation", 9))
     report = await scene.delete()
-    assert set(codes(report).values()) == {DELETED}
+    assert set(fates(report).values()) == {DELETED}
     assert scene.lease.confirmed == 4, "before each chunk is read, and before its intent"
     assert scene.record["lease"] == {
         "group_id": GROUP_ID,
@@ -94,7 +91,7 @@ async def test_no_request_may_leave_later_than_the_lease_is_certain_for(scene: S
     """The event loop may be held up after the last check: then nobody is there to cancel what is under way."""
     scene.lease.seconds = 4.0
     scene.on("delete", 1, lambda: setattr(scene.lease, "seconds", 60.0))
-    assert set(codes(await scene.delete()).values()) == {DELETED}
+    assert set(fates(await scene.delete()).values()) == {DELETED}
     first, second = scene.admin.send_within
     assert first == 4.0 - lease_module.MARGIN_SECONDS
     assert second is not None
@@ -108,7 +105,7 @@ async def test_lost_between_two_chunks_the_second_is_kept_though_it_was_read(sce
 
     scene.admin.after_delete = lose_after
     report = await scene.delete()
-    found = codes(report)
+    found = fates(report)
     assert sorted(found.values()) == [DELETED, DELETED, KEPT, KEPT]
     assert len(scene.admin.groups) == 2
     (warning,) = report.warnings
@@ -126,7 +123,7 @@ async def test_lost_while_a_chunk_is_read_nothing_of_it_is_sent(scene: Scene) ->
     plan, _ = await backed_up(scene.admin, layout)
     scene.on("stable offsets", 1, scene.lease.lose)
     report = (await delete_plan(scene.admin, layout, plan, chunk_size=2, lease=scene.lease)).report
-    assert set(codes(report).values()) == {KEPT}
+    assert set(fates(report).values()) == {KEPT}
     assert scene.admin.asked("delete") == []
 
 
@@ -145,7 +142,7 @@ async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_m
     async with asyncio.timeout(30):
         report = await scene.delete()
     assert begun.is_set()
-    assert sorted(codes(report).values(), reverse=True) == [KEPT, KEPT, "failed:still_there", "failed:still_there"]
+    assert sorted(fates(report).values(), reverse=True) == [KEPT, KEPT, "failed:still_there", "failed:still_there"]
     history = read_history(layout_in(scene.folder), CLUSTER_ID)
     assert len(history.deletions()) == 2, "both may have been deleted for all that is known"
     assert report.lease is not None
@@ -155,7 +152,7 @@ async def test_lost_while_a_request_is_under_way_it_is_given_up_and_its_groups_m
 async def test_a_moments_doubt_is_waited_for(scene: Scene) -> None:
     scene.lease.doubts = 1
     scene.lease.lose()
-    assert set(codes(await scene.delete()).values()) == {DELETED}
+    assert set(fates(await scene.delete()).values()) == {DELETED}
 
 
 async def test_once_lost_it_stays_lost_for_this_run(scene: Scene) -> None:
@@ -169,7 +166,7 @@ async def test_once_lost_it_stays_lost_for_this_run(scene: Scene) -> None:
 async def test_a_lease_that_was_lost_and_came_back_is_another_one(scene: Scene) -> None:
     scene.on("delete", 1, lambda: setattr(scene.lease, "term", 2))
     report = await scene.delete()
-    found = list(codes(report).values())
+    found = list(fates(report).values())
     assert found[2:] == [KEPT, KEPT]
     assert report.lease is not None
     assert "another may have had it" in (report.lease.lost or "")
@@ -178,7 +175,7 @@ async def test_a_lease_that_was_lost_and_came_back_is_another_one(scene: Scene) 
 async def test_a_dry_run_needs_no_lease(scene: Scene) -> None:
     scene.lease.lose()
     report = await scene.delete(dry_run=True)
-    assert set(codes(report).values()) == {"would_delete:safe"}
+    assert set(fates(report).values()) == {"would_delete:safe"}
     assert report.lease is None
     assert scene.lease.confirmed == 0
 
@@ -187,7 +184,7 @@ async def test_named_groups_are_held_to_it_too(scene: Scene) -> None:
     scene.lease.lose()
     layout = layout_in(scene.folder)
     report = (await delete_names(scene.admin, layout, NAMES, observe_seconds=0.001, lease=scene.lease)).report
-    assert set(codes(report).values()) == {KEPT}
+    assert set(fates(report).values()) == {KEPT}
     assert scene.admin.asked("delete") == []
     assert report.lease is not None
 
@@ -252,5 +249,5 @@ async def test_no_policy_gives_the_leases_group_away(group_id: str, tmp_path: Pa
     admin.add(group_id, ("t", 0, 1))
     how: dict[str, Any] = {"observe_seconds": 0.001, "protected": ()}
     report = (await delete_names(admin, layout_in(tmp_path), [group_id], **how)).report
-    assert codes(report) == {group_id: "kept:protected"}
+    assert fates(report) == {group_id: "kept:protected"}
     assert group_id in admin.groups

@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, timeout
+from tests.unit.maintenance.deletion.steps import fates
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -71,10 +72,6 @@ class Scene:
 @pytest.fixture
 def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(tmp_path, monkeypatch)
-
-
-def fates(report: DeletionReport) -> dict[str, str]:
-    return {item.group_id: f"{item.outcome.value}:{item.code}" for item in report.outcomes}
 
 
 async def test_intents_requests_and_outcomes_are_in_one_line_while_the_next_chunk_is_read(scene: Scene) -> None:
