@@ -16,7 +16,7 @@ from airflow.sdk.timezone import utcnow
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import shipped_dags, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.live import LiveConsumer, committing
@@ -52,21 +52,11 @@ def kafka(kafka41: KafkaCluster) -> Iterator[str]:
         yield bootstrap
 
 
-def parse() -> dict[str, Any]:
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
-
-    initdb()
-    bag = DagBag(dag_folder=str(ROOT / "dags"))
-    assert bag.import_errors == {}
-    return dict(bag.dags)
-
-
 @pytest.fixture(scope="module")
 def dags() -> Iterator[dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": SPARK}))
-        yield parse()
+        yield shipped_dags()
 
 
 def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> None:
@@ -75,10 +65,6 @@ def connect(monkeypatch: pytest.MonkeyPatch, bootstrap: str, **extra: Any) -> No
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(kafka))
     monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[2]"}))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-
-
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
 
 def reports(storage: Path) -> list[Path]:
@@ -217,7 +203,7 @@ def test_a_consumer_that_commits_the_same_offset_is_kept_where_the_log_of_commit
     connect(monkeypatch, bootstrap)
     jars = ",".join(str(jar) for jar in connector_jars())
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"spark_conf": {**SPARK, "spark.jars": jars}}))
-    parsed = parse()
+    parsed = shipped_dags()
     conf = {"storage_path": str(tmp_path), "cluster": "lab", "include": [f"{prefix}*"], "max_share": 1.0}
     conf |= {"min_idle_seconds": IDLE_SECONDS, "dry_run": False, "require_approval": False, "commit_log": "required"}
     with committing(bootstrap, alive, (topic, 0), 5):

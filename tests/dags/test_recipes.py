@@ -13,6 +13,7 @@ from uuid import uuid4
 import pytest
 
 from tests.dags.airflow_env import ROOT
+from tests.dags.runs import states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import list_groups, seed_groups
 from tests.lab.topics import create_topics, produce
@@ -52,10 +53,6 @@ def topic(bootstrap: str) -> str:
     create_topics(bootstrap, {name: 2})
     produce(bootstrap, {(name, 0): 20, (name, 1): 10})
     return name
-
-
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
 
 def offsets(group_id: str) -> dict[tuple[str, int], int]:

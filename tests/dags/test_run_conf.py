@@ -9,18 +9,12 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import shipped_dags
 
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
-
-    initdb()
-    bag = DagBag(dag_folder=str(ROOT / "dags"))
-    assert bag.import_errors == {}
-    return dict(bag.dags)
+    return shipped_dags()
 
 
 def refused(conf: Any, *names: str) -> str:

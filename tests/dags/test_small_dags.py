@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from tests.dags.airflow_env import ROOT
+from tests.dags.runs import shipped_dags, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.live import LiveConsumer
@@ -23,13 +23,7 @@ pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
 
 @pytest.fixture(scope="module")
 def dags() -> dict[str, Any]:
-    from airflow.dag_processing.dagbag import DagBag
-    from airflow.utils.db import initdb
-
-    initdb()
-    bag = DagBag(dag_folder=str(ROOT / "dags"))
-    assert bag.import_errors == {}
-    return dict(bag.dags)
+    return shipped_dags()
 
 
 @pytest.fixture
@@ -37,10 +31,6 @@ def bootstrap(kafka41: KafkaCluster, monkeypatch: pytest.MonkeyPatch) -> str:
     connection = {"conn_type": "kafka_groups", "host": kafka41.bootstrap}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
     return kafka41.bootstrap
-
-
-def states(run: Any) -> dict[str, str]:
-    return {task.task_id: str(task.state) for task in run.get_task_instances()}
 
 
 def result(run: Any, task_id: str) -> dict[str, Any]:
