@@ -1,0 +1,17 @@
+"""The cluster that most tests of backups are about."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from tests.fakes.admin import FakeAdmin
+
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def cluster() -> FakeAdmin:
+    admin = FakeAdmin()
+    admin.add("a", ("t", 0, 5), ("t", 1, 6))
+    admin.add("b", ("gone", 3, 9))
+    admin.groups["b"].offsets[T1] = OffsetAndMetadata(0, 'note "é"', None)
+    admin.ends = {T0: (2, 50), T1: (0, 7)}
+    return admin
