@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Literal
 
 import pytest
 
 from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.membership import ClusterClient
 from tests.lab.cluster import KafkaCluster
 
 VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka43"]
 
 
-@pytest.fixture(params=VERSIONS, scope="session")
-def any_kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    """Return a cluster of each version in turn."""
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
+def each_of(*versions: str, scope: Literal["function", "session"] = "function") -> Any:
+    """Return a fixture that is a cluster of each of these versions in turn."""
+
+    @pytest.fixture(params=versions, scope=scope)
+    def cluster_of(request: pytest.FixtureRequest) -> KafkaCluster:
+        cluster: KafkaCluster = request.getfixturevalue(request.param)
+        return cluster
+
+    return cluster_of
+
+
+any_kafka = each_of(*VERSIONS, scope="session")
+
+
+@pytest.fixture
+async def client(kafka: KafkaCluster) -> AsyncIterator[ClusterClient]:
+    """Return a client of the cluster that the module has as ``kafka``."""
+    async with ClusterClient(config_of(kafka)) as cluster, asyncio.timeout(120):
+        yield cluster
 
 
 def config_of(cluster: KafkaCluster, **overrides: Any) -> ClientConfig:

@@ -24,7 +24,7 @@ from airflow_kafka_groups.membership.coordinator import CoordinatorLink
 from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.membership_apis import leave_group
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import seed_groups
 from tests.lab.topics import create_topics, produce
@@ -33,10 +33,7 @@ LEASE = "deletion-lease.airflow-kafka-groups-lease"
 GROUPS = [f"deletion-lease.{number:02d}" for number in range(9)]
 
 
-@pytest.fixture(params=["kafka41", "kafka28"])
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
+kafka = each_of("kafka41", "kafka28")
 
 
 async def remove_member(kafka: KafkaCluster, member_id: str) -> None:

@@ -24,7 +24,7 @@ from airflow_kafka_groups.membership import (
 )
 from airflow_kafka_groups.models import GroupState, TopicPartition
 from airflow_kafka_groups.protocol import consumer_protocol as cp
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.tools import consumer_groups
@@ -34,16 +34,7 @@ PARTITIONS = 6
 MEMBERSHIP_CLUSTERS = ["kafka41", "kafka28", "kafka39"]
 
 
-@pytest.fixture(params=MEMBERSHIP_CLUSTERS)
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
-
-
-@pytest.fixture
-async def client(kafka: KafkaCluster) -> AsyncIterator[ClusterClient]:
-    async with ClusterClient(config_of(kafka)) as cluster, asyncio.timeout(120):
-        yield cluster
+kafka = each_of(*MEMBERSHIP_CLUSTERS)
 
 
 def options(group_id: str, **fields: Any) -> MemberOptions:

@@ -11,7 +11,6 @@ import os
 import random
 import threading
 import time
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +21,7 @@ from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, LeaseLostError, LeaseNotAcquiredError
 from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.membership import ClientConfig, ClusterClient, MaintenanceLease
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until
 from tests.lab.cluster import KafkaCluster
 from tests.lab.topics import quiet
@@ -30,16 +29,7 @@ from tests.lab.topics import quiet
 FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "15"))
 
 
-@pytest.fixture(params=[*MEMBERSHIP_CLUSTERS, "kafka43"])
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
-
-
-@pytest.fixture
-async def client(kafka: KafkaCluster) -> AsyncIterator[ClusterClient]:
-    async with ClusterClient(config_of(kafka)) as cluster, asyncio.timeout(120):
-        yield cluster
+kafka = each_of(*MEMBERSHIP_CLUSTERS, "kafka43")
 
 
 async def test_a_member_that_dies_unannounced_is_replaced_within_the_session_timeout(client: ClusterClient) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -19,21 +19,11 @@ from airflow_kafka_groups.membership import (
     MemberSession,
     Phase,
 )
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.integration.test_membership import Toy, options, until
 from tests.lab.cluster import KafkaCluster
 
-
-@pytest.fixture(params=["kafka41", "kafka28", "kafka43"])
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
-
-
-@pytest.fixture
-async def client(kafka: KafkaCluster) -> AsyncIterator[ClusterClient]:
-    async with ClusterClient(config_of(kafka)) as cluster, asyncio.timeout(120):
-        yield cluster
+kafka = each_of("kafka41", "kafka28", "kafka43")
 
 
 async def members_of(kafka: KafkaCluster, group_id: str) -> set[str]:

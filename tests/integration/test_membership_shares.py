@@ -9,19 +9,14 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import pytest
-
 from airflow_kafka_groups.membership import KafkaGroupMember
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 
 PARTS = 24
 
 
-@pytest.fixture(params=["kafka41", "kafka28"])
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
+kafka = each_of("kafka41", "kafka28")
 
 
 class Job:

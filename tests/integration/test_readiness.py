@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.readiness import MoveStatus, judge_readiness
 from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.releases import oldest_release
-from tests.integration.conftest import config_of
+from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.live import LiveConsumer
@@ -19,10 +17,7 @@ from tests.lab.topics import create_topics
 TOPIC = "readiness"
 
 
-@pytest.fixture(params=["kafka41", "kafka43"])
-def kafka(request: pytest.FixtureRequest) -> KafkaCluster:
-    cluster: KafkaCluster = request.getfixturevalue(request.param)
-    return cluster
+kafka = each_of("kafka41", "kafka43")
 
 
 async def test_members_and_readiness_of_both_protocols(kafka: KafkaCluster) -> None:
