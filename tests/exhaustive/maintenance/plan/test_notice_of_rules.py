@@ -16,7 +16,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupType
-from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
+from tests.exhaustive.maintenance.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of
 

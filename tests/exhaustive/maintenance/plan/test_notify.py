@@ -2,92 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
-from airflow_kafka_groups.maintenance.journal.history import History
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, read_notices
+from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
+from airflow_kafka_groups.maintenance.plan.notify import Notified
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.exhaustive.maintenance.plan.notices import DAY, POLICY, Story, waiting
+from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.policy.files import policy_of
-from tests.unit.maintenance.scene import delete_plan, judge, layout_in
-
-DAY = timedelta(days=1)
-POLICY = """\
-    version: 1
-    owners:
-      pay: {groups: "pay*", contact: pay@example.com}
-      web: {groups: "web*", contact: web@example.com}
-    rules:
-      - {name: soon, match: {groups: "soon*"}, action: delete, idle: 1d}
-      - {name: noticed, action: delete, idle: 1d, notice: 2d}
-    """
-
-
-class Story:
-    """Days in the life of a policy."""
-
-    def __init__(self, folder: Path, *names: str, policy: str = POLICY) -> None:
-        self.folder, self.layout, self.admin = folder, layout_in(folder), FakeAdmin()
-        for name in names:
-            self.admin.add(name, ("t", 0, 5))
-        self.file: PolicyFile = policy_of(folder, policy)
-        self.sent: list[OwnerNotice] = []
-        self.idle_since = NOW - 9 * DAY
-
-    async def plan(
-        self,
-        at: datetime,
-        kept_alive: Mapping[str, KeptAlive] | None = None,
-        include: tuple[str, ...] = EVERYTHING,
-        hidden: bool = False,
-        **judged: Any,
-    ) -> DeletionPlan:
-        summary = await take_snapshot(self.admin, self.layout, include=include, now=Ticking(at))
-        reader = SnapshotReader(self.layout, summary.snapshot_id)
-        policy = PlanPolicy(max_share=1.0, allow_hidden_topics=hidden).by_file(self.file)
-        plan = make_plan(
-            verdicts_of(judge(reader, **{"idle_since": self.idle_since, **judged})),
-            reader,
-            policy,
-            at + timedelta(minutes=1),
-            owners=self.file.owners,
-            notices=read_notices(self.layout, CLUSTER_ID, policy.rules),
-            kept_alive=kept_alive,
-        )
-        save_plan(self.layout, plan)
-        return plan
-
-    def notify(self, plan: DeletionPlan, at: datetime, dry_run: bool = False, fails: tuple[str, ...] = ()) -> Notified:
-        def send(notice: OwnerNotice) -> None:
-            if notice.owner in fails:
-                raise OSError("https://hooks.example.com/a-secret")
-            self.sent.append(notice)
-
-        return notify_owners(self.layout, plan, send, dry_run=dry_run, report="the report", now=lambda: at)
-
-    async def delete(self, plan: DeletionPlan, at: datetime) -> dict[str, tuple[str, str]]:
-        await backup_groups(self.admin, self.layout, plan, now=Ticking(at))
-        result = await delete_plan(self.admin, self.layout, plan, policy=self.file, now=Ticking(at))
-        return {item.group_id: (item.outcome.value, item.code) for item in result.report.outcomes}
+from tests.unit.maintenance.scene import judge
 
 
 async def test_two_clean_ups_of_parts_of_a_cluster_leave_each_other_s_marks_alone(tmp_path: Path) -> None:
@@ -104,10 +36,6 @@ async def test_two_clean_ups_of_parts_of_a_cluster_leave_each_other_s_marks_alon
     complete = await story.plan(NOW + 4 * DAY)
     story.notify(complete, NOW + 4 * DAY)
     assert set(NoticeBook(story.layout.base, CLUSTER_ID).read()) == {"pay1"}, "what is gone has no mark"
-
-
-def waiting(plan: DeletionPlan) -> list[str]:
-    return [group.group_id for group in plan.kept if group.verdict == "notice"]
 
 
 @pytest.mark.safety
@@ -257,85 +185,6 @@ async def test_a_mark_that_is_lost_after_the_plan_keeps_the_group(tmp_path: Path
     assert await story.delete(plan, NOW + 5 * DAY + timedelta(minutes=5)) == {"pay1": ("kept", "not_notified")}
 
 
-def test_a_message_is_bounded_and_escaped() -> None:
-    groups = tuple(f"<b>{number}" for number in range(150))
-    notice = OwnerNotice(
-        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
-    )
-    context = notice.to_context()
-    assert (len(context["groups"]), context["count"], context["days"]) == (100, 150, "2")
-    assert "150 consumer group(s) of cluster prod that belong to team are stale" in context["text"]
-    assert "… and 50 more" in context["text"]
-    assert "<b>" not in context["html"]
-    assert "&lt;b&gt;7" in context["html"]
-
-
-def test_a_groups_name_calls_nobody_in_slack() -> None:
-    notice = OwnerNotice(
-        cluster="prod",
-        plan_id="p",
-        owner="<!here>",
-        contact="c",
-        groups=("<!channel>", "<@U1> & 'x'", "<https://evil.example|Report>"),
-        notice_seconds=172_800.0,
-        report="https://airflow/?a=1&b=2",
-    )
-    context = notice.to_context()
-    assert not {"<", ">"} & set(context["slack"])
-    lines = context["slack"].splitlines()
-    assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;@U1&gt; &amp; 'x'"], "Slack has no other character references"
-    assert lines[-1] == "Report: https://airflow/?a=1&amp;b=2"
-    assert "- <@U1> & 'x'" in context["text"], "plain text is as it is"
-
-
-@pytest.mark.safety
-def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
-    """Whoever may commit as a group could have its owner sent to a page of theirs, in a mail that the owner trusts."""
-    groups = ("a\n\nReport: https://evil.example", "b\u2028Report: https://evil.example", "c\u202e", "d" * 32_767)
-    notice = OwnerNotice(
-        cluster="prod", plan_id="p", owner="team", contact="c", groups=groups, notice_seconds=172_800.0, report="r"
-    )
-    context = notice.to_context()
-    lines = context["text"].splitlines()
-    assert [line for line in lines if line.startswith("Report:")] == ["Report: r"]
-    assert "- a\\n\\nReport: https://evil.example" in lines
-    assert "\u202e" not in context["text"] + context["html"], "no name turns the text around it"
-    assert len(context["text"]) + len(context["html"]) < 3_000
-    assert context["groups"] == list(groups), "the names themselves are as they are"
-
-
-@pytest.mark.safety
-async def test_a_clock_that_is_behind_while_owners_are_notified_shortens_no_notice(tmp_path: Path) -> None:
-    story = Story(tmp_path, "pay1")
-    story.notify(await story.plan(NOW), NOW - 5 * DAY)
-    assert waiting(await story.plan(NOW + timedelta(hours=1))) == ["pay1"]
-    assert waiting(await story.plan(NOW + 2 * DAY)) == ["pay1"], "counted from the plan by which it was marked"
-    assert (await story.plan(NOW + 2 * DAY + timedelta(minutes=1))).group_ids == ["pay1"]
-
-
-@pytest.mark.safety
-async def test_a_clock_that_goes_back_between_mark_and_message_shortens_no_notice(tmp_path: Path) -> None:
-    story = Story(tmp_path, "pay1")
-    times = iter([NOW + timedelta(minutes=5), NOW + timedelta(minutes=5), NOW - 5 * DAY])
-    notify_owners(story.layout, await story.plan(NOW), story.sent.append, dry_run=False, now=lambda: next(times))
-    assert len(story.sent) == 1
-    assert waiting(await story.plan(NOW + timedelta(hours=1))) == ["pay1"]
-
-
-@pytest.mark.safety
-def test_a_message_from_before_its_mark_counts_from_the_mark() -> None:
-    odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY)
-    assert why_not_noticed(odd, 2 * 86_400.0, fingerprint="f", at=NOW + DAY, alive_at=NOW - DAY) is not None
-
-
-@pytest.mark.safety
-async def test_a_clock_that_is_ahead_while_groups_are_marked_hides_no_sign_of_life(tmp_path: Path) -> None:
-    story = Story(tmp_path, "pay1")
-    story.notify(await story.plan(NOW), NOW + 3 * DAY)
-    plan = await story.plan(NOW + 6 * DAY, idle_since=NOW + DAY)
-    assert waiting(plan) == ["pay1"], "it had members after the snapshot that showed it stale"
-
-
 @pytest.mark.safety
 async def test_a_contact_that_was_corrected_is_notified_too(tmp_path: Path) -> None:
     story = Story(tmp_path, "pay1", "web1")
@@ -353,18 +202,6 @@ async def test_a_contact_that_was_corrected_is_notified_too(tmp_path: Path) -> N
     assert story.sent[-1].contact == "payments@example.com"
     assert waiting(await story.plan(NOW + 4 * DAY)) == ["pay1"]
     assert (await story.plan(NOW + 6 * DAY)).group_ids == ["pay1"]
-
-
-@pytest.mark.safety
-async def test_a_deletion_whose_clock_is_ahead_shortens_no_notice(tmp_path: Path) -> None:
-    story = Story(tmp_path, "pay1")
-    story.notify(await story.plan(NOW), NOW)
-    plan = await story.plan(NOW + 5 * DAY)
-    book = NoticeBook(tmp_path, CLUSTER_ID)
-    marks = book.read()
-    book.write({"pay1": replace(marks["pay1"], notified_at=NOW + 4 * DAY)}, NOW)
-    kept = kept_unnoticed(story.layout, plan, History(), {}, NOW + 99 * DAY)
-    assert list(kept) == ["pay1"]
 
 
 MOVED = POLICY.replace('"pay*"', '"other*"').replace('"web*"', '"*"')
@@ -418,15 +255,6 @@ async def test_an_old_task_whose_plan_had_nothing_new_to_say_changes_nothing_whe
         assert story.notify(quiet, NOW + 60 * DAY, dry_run=dry_run) == Notified()
     assert len(story.sent) == sent
     assert NoticeBook(tmp_path, CLUSTER_ID).read() == marks, "the marks of later plans stay"
-
-
-async def test_a_clock_that_is_behind_when_all_messages_fail_makes_no_old_plan_new(tmp_path: Path) -> None:
-    story = Story(tmp_path, "pay1")
-    old = await story.plan(NOW)
-    assert story.notify(old, NOW - timedelta(minutes=10), fails=("pay",)).failed
-    story.notify(await story.plan(NOW + DAY, verdict="live", reason="in use"), NOW + DAY + timedelta(minutes=5))
-    assert story.notify(old, NOW + 60 * DAY) == Notified(marked_before=1)
-    assert story.sent == []
 
 
 async def test_a_plan_that_has_expired_marks_nothing(tmp_path: Path) -> None:

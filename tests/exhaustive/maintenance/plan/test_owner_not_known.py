@@ -8,8 +8,8 @@ import pytest
 
 from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.plan.deletion_plan import least_idle_times
-from tests.exhaustive.maintenance.plan.test_notify import DAY, Story, waiting
-from tests.exhaustive.maintenance.plan.test_plan_by_policy import plan_by, world
+from tests.exhaustive.maintenance.plan.by_policy import plan_by, world
+from tests.exhaustive.maintenance.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import NOW
 from tests.unit.maintenance.policy.files import policy_of
 

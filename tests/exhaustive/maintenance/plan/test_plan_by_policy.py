@@ -16,56 +16,14 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy, PolicySource
-from airflow_kafka_groups.maintenance.plan.rulings import with_families
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy
 from airflow_kafka_groups.maintenance.policy.notice import Notice
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
-from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, Ticking
+from tests.exhaustive.maintenance.plan.by_policy import BASE, POLICY, kept, plan_by, world
+from tests.fakes.groups import NOW
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, judge, layout_in, snapshot
-
-BASE = PlanPolicy(max_share=1.0)
-POLICY = """\
-    version: 1
-    owners: {pay: {groups: "pay.*", contact: pay@example.com}}
-    owner_from_id: "{owner}.*"
-    protect: flink-*
-    rules:
-      - {name: kept, match: {groups: "*.critical"}, action: keep}
-      - {name: alive, match: {groups: "sleepy"}, action: keep-alive}
-      - {name: audit, match: {topics: "audit*"}, action: report}
-      - {name: pay, match: {owners: pay}, action: delete, idle: 30d}
-      - {name: often, match: {groups: "often*"}, action: delete, idle: 1d, observations: 4}
-      - {name: told, match: {groups: "told"}, action: delete, idle: 1d, notice: 3d, owner: someone}
-      - {name: rest, action: delete, idle: 8d}
-    defaults: {contact: all@example.com}
-    """
-
-
-async def plan_by(
-    file: PolicyFile, admin: FakeAdmin, folder: Path, base: PlanPolicy = BASE, **how: Any
-) -> DeletionPlan:
-    reader = await snapshot(admin, layout_in(folder))
-    changes = how.pop("judged", {})
-    return make_plan(
-        verdicts_of(judge(reader, **changes)), reader, base.by_file(file), LATER, owners=file.owners, **how
-    )
-
-
-def world(*names: str) -> FakeAdmin:
-    admin = FakeAdmin()
-    for name in names:
-        admin.add(name, ("t", 0, 5))
-    return admin
-
-
-def kept(plan: DeletionPlan) -> dict[str, tuple[str, str | None]]:
-    return {group.group_id: (group.verdict, group.rule) for group in plan.kept}
 
 
 async def test_each_group_is_decided_by_its_own_rule(tmp_path: Path) -> None:
@@ -119,74 +77,6 @@ async def test_the_plan_is_bound_to_the_file_and_reads_back(tmp_path: Path) -> N
     assert least_idle_times(read) == dict.fromkeys(["web.a", "web.b"], 8 * 86_400.0)
     other = replace(plan.policy, rules=(replace(file.rules[0], min_idle_seconds=1.0), *file.rules[1:]))
     assert replace(plan, policy=other).digest != plan.digest
-
-
-async def test_families_are_in_the_plan(tmp_path: Path) -> None:
-    admin = world("job-1", "job-2", "job-3", "x")
-    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
-    assert [(family["name"], family["groups"], family["planned"]) for family in plan.families] == [
-        ("job-<number>", 3, 3)
-    ]
-    assert with_families(plan.planned, ["job-<number>", "x", "y"]) == ["job-3", "job-2", "job-1", "x", "y"]
-    assert [with_families(plan.planned, odd) for odd in (None, "x", [1])] == [None, "x", [1]]
-    assert {group.group_id: group.family for group in plan.groups} == {
-        "job-1": "job-<number>", "job-2": "job-<number>", "job-3": "job-<number>", "x": None,
-    }  # fmt: skip
-
-
-GROWING = """\
-    version: 1
-    defaults: {max_growth_per_day: 5}
-    rules:
-      - {name: jobs, match: {groups: "job-*"}, action: delete, idle: 1d, max_growth_per_day: 1}
-      - {name: rest, action: keep}
-    """
-
-
-async def grown(folder: Path, before: timedelta | None, seen: timedelta, **how: Any) -> DeletionPlan:
-    """Plan by a snapshot whose groups were first seen at a time ``seen`` before it, after one of a time ``before``."""
-    layout, admin = layout_in(folder), world("job-1", "job-2", "job-3", "load-1", "load-2", "old")
-    if before is not None:
-        await take_snapshot(admin, layout, now=Ticking(NOW - before), **how)
-    reader = await snapshot(admin, layout)
-    file, history = policy_of(folder, GROWING), judge(reader)[-1]._replace(first_seen_at=NOW - timedelta(days=9))
-    new = [verdict._replace(first_seen_at=NOW - seen) for verdict in judge(reader)[:-1]]
-    return make_plan(verdicts_of([*new, history]), reader, BASE.by_file(file), LATER, owners=file.owners)
-
-
-HOURS = timedelta(hours=1)
-
-
-async def test_a_family_that_grows_faster_than_its_rule_allows_is_a_warning_and_first(tmp_path: Path) -> None:
-    plan = await grown(tmp_path, 30 * HOURS, 6 * HOURS)
-    (warning,) = plan.warnings
-    assert warning.startswith("family 'job-<number>' grows by 2.4 groups a day, and 1 are allowed (rule 'jobs', ")
-    assert [(family["name"], family.get("too_fast")) for family in plan.families] == [
-        ("job-<number>", [{"rule": "jobs", "per_day": 2.4, "allowed_per_day": 1}]),
-        ("load-<number>", None),
-    ]
-    layout = layout_in(tmp_path)
-    save_plan(layout, plan)
-    assert load_plan(layout, plan.plan_id).families == plan.families
-    assert "too fast" in render_report(plan, now=LATER)
-
-
-async def test_what_was_there_a_day_ago_is_not_new(tmp_path: Path) -> None:
-    assert not (await grown(tmp_path, 30 * HOURS, 31 * HOURS)).warnings
-
-
-@pytest.mark.parametrize(
-    ("before", "how"),
-    [(None, {}), (20 * HOURS, {}), (30 * HOURS, {"include": ["other*"]}), (30 * HOURS, {"group_ids": ["old"]})],
-)
-async def test_growth_is_not_known_without_a_snapshot_of_the_same_groups_from_a_day_ago(
-    tmp_path: Path, before: timedelta | None, how: dict[str, Any]
-) -> None:
-    plan = await grown(tmp_path, before, 6 * HOURS, **how)
-    assert plan.warnings == (
-        "the growth of families is not known: there is no judged snapshot of a day before this one",
-    )
-    assert not [family for family in plan.families if "too_fast" in family]
 
 
 async def test_arguments_alone_are_the_policy_with_one_rule(tmp_path: Path) -> None:
@@ -346,16 +236,6 @@ async def test_the_log_of_commits_has_to_cover_the_longest_idle_time(tmp_path: P
 
 
 @pytest.mark.safety
-async def test_hidden_topics_leave_a_rule_by_topic_undecided(tmp_path: Path) -> None:
-    admin = world("a")
-    admin.sees_topics = False
-    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path, replace(BASE, allow_hidden_topics=True))
-    (group,) = plan.kept
-    assert (group.verdict, group.rule) == ("reported", "audit")
-    assert "are not known" in group.reason
-
-
-@pytest.mark.safety
 async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: Path) -> None:
     file, admin = policy_of(tmp_path, POLICY), world("told")
     first = await plan_by(file, admin, tmp_path)
@@ -375,94 +255,3 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     assert await planned(replace(mark, contact=None)) == [], "the mark of a version that did not record it"
     assert await planned(replace(mark, fingerprint="0" * 64)) == []
     assert await planned(replace(mark, marked_at=NOW - timedelta(days=10))) == [], "it has been idle for 9 days only"
-
-
-UNDECIDED = """\
-    version: 1
-    rules:
-      - {name: asked, match: {groups: "a*", clients: "batch*"}, action: delete, idle: 1d, approval: always}
-      - {name: rest, action: delete, idle: 1d}
-    """
-
-
-@pytest.mark.safety
-async def test_a_rule_that_may_match_demands_its_approval(tmp_path: Path) -> None:
-    file = policy_of(tmp_path, UNDECIDED)
-    plan = await plan_by(file, world("a1", "b1"), tmp_path)
-    assert {group.group_id: group.rule for group in plan.groups} == {"a1": "rest", "b1": "rest"}
-    assert plan.rules_to_approve == ["asked"]
-    assert SiteFloors().approval(None, plan).rule == "always"
-    assert (await plan_by(file, world("b1"), tmp_path / "b")).rules_to_approve == [], "it cannot match b1"
-
-
-@pytest.mark.safety
-async def test_a_rule_by_topic_that_may_match_demands_its_approval_where_topics_are_hidden(tmp_path: Path) -> None:
-    file = policy_of(tmp_path, UNDECIDED.replace('clients: "batch*"', 'topics: "audit*"'))
-    assert (await plan_by(file, world("a1"), tmp_path)).rules_to_approve == []
-    admin = world("a1")
-    admin.sees_topics = False
-    plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
-    assert plan.rules_to_approve == ["asked"]
-
-
-BY_CLIENT = """\
-    version: 1
-    rules:
-      - {name: mine, match: {clients: "c*"}, action: delete, idle: 1d}
-      - {name: others, match: {clients: "x*"}, action: report}
-      - {name: rest, action: delete, idle: 1d}
-    """
-
-
-@pytest.mark.safety
-async def test_a_rule_by_last_client_decides_where_a_snapshot_saw_the_members(tmp_path: Path) -> None:
-    admin, members_left = world("seen", "never"), NOW - timedelta(days=20)
-    admin.groups["seen"].members = 2  # of the client id "c"
-    await take_snapshot(admin, layout_in(tmp_path), now=Ticking(members_left))
-    admin.groups["seen"].members = 0
-    file, judged = policy_of(tmp_path, BY_CLIENT), {"first_seen_at": members_left - timedelta(days=1)}
-    plan = await plan_by(file, admin, tmp_path, judged=judged)
-    assert [(group.group_id, group.rule, group.owner) for group in plan.groups] == [("seen", "mine", "c")]
-    (never,) = plan.kept
-    assert (never.group_id, never.verdict, never.rule) == ("never", "reported", "others"), "it may match"
-    assert "the last client that 'mine', 'others' asks for are not known" in never.reason
-
-    judged["last_moved_at"] = members_left + timedelta(days=1)
-    plan = await plan_by(file, admin, tmp_path, judged=judged)
-    assert not plan.groups, "somebody moved the offsets after the members were seen"
-    assert {(group.group_id, group.verdict) for group in plan.kept} == {("seen", "reported"), ("never", "reported")}
-
-
-CAPPED = """\
-    version: 1
-    rules:
-      - {name: few, match: {topics: "audit*"}, action: delete, idle: 8d, max_groups: 1}
-      - {name: rest, action: delete, idle: 1d}
-    """
-
-
-@pytest.mark.safety
-async def test_a_rule_that_may_match_caps_and_demands_its_idle_time(tmp_path: Path) -> None:
-    file, admin = policy_of(tmp_path, CAPPED), world("a1", "a2", "a3")
-    assert len((await plan_by(file, admin, tmp_path)).groups) == 3, "their topics are known, and are others"
-    admin.sees_topics = False
-    plan = await plan_by(file, admin, tmp_path / "hidden", replace(BASE, allow_hidden_topics=True))
-    assert {group.group_id: group.rule for group in plan.groups} == {"a3": "rest"}
-    assert [(group.verdict, "rule 'few'" in group.reason) for group in plan.kept] == [("over_cap", True)] * 2
-    assert "its cap allows 1 per plan" in plan.warnings[-1]
-    assert least_idle_times(plan) == {"a3": 8 * 86_400.0}, "a restart of its idle time since counts by that"
-
-
-@pytest.mark.safety
-async def test_a_group_over_one_cap_uses_up_no_other(tmp_path: Path) -> None:
-    text = CAPPED.replace("idle: 1d}", "idle: 1d, max_groups: 2}").replace("topics: ", 'groups: ["a*", "b*"], topics: ')
-    file, admin = policy_of(tmp_path, text), world("c1", "b1", "a1")
-    admin.sees_topics = False
-    plan = await plan_by(file, admin, tmp_path, replace(BASE, allow_hidden_topics=True))
-    assert set(plan.group_ids) == {"b1", "c1"}, "the longest idle one that may match, and one that cannot"
-
-
-@pytest.mark.safety
-async def test_a_group_that_is_called_like_a_family_leaves_the_family_its_name(tmp_path: Path) -> None:
-    plan = await plan_by(policy_of(tmp_path, POLICY), world("job-1", "job-<number>"), tmp_path)
-    assert set(with_families(plan.planned, ["job-<number>"])) == {"job-1", "job-<number>"}
