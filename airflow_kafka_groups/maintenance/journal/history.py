@@ -123,6 +123,10 @@ class IdleReset:
     code: Reason
     reason: str
 
+    def has_passed(self, judged_at: datetime, least_idle: float) -> bool:
+        """Return whether so many seconds had passed when the group was judged: later on nobody looked."""
+        return (judged_at - self.at).total_seconds() >= least_idle
+
 
 class Settled(Protocol):
     """What ended runs amount to, without having read each of them."""

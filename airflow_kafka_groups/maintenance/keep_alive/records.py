@@ -51,6 +51,14 @@ class KeptAlive:
     until: datetime
     what: str = _SHOWN[WHAT]
 
+    def holds(self, now: datetime, judged_at: datetime, least_idle: float) -> bool:
+        """Return whether the group is to stay: its effect has not ended, or too little time passed since.
+
+        :param judged_at: when somebody looked at the group: later on nobody knows.
+        :param least_idle: the idle time that a deletion asks for, in seconds; it counts from the run.
+        """
+        return self.until > now or (judged_at - self.at).total_seconds() < least_idle
+
 
 def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
     """Return when the last verified keep-alive of each group began.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from datetime import timedelta
 
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
@@ -71,7 +70,7 @@ def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, Kep
     :param least_idle: the idle time that the deletion asks for, in seconds.
     """
     kept = kept_alive.get(verdict.group_id)
-    if kept is None or verdict.observed_at >= max(kept.until, kept.at + timedelta(seconds=least_idle)):
+    if kept is None or not kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
         return None
     reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
     return keep(verdict.group_id, KeptName.EXCLUDED, reason)
@@ -84,7 +83,7 @@ def keep_reset(verdict: Verdict, least_idle: float, resets: Mapping[str, IdleRes
     :param resets: when idle times restarted, by the journal.
     """
     reset = resets.get(verdict.group_id)
-    if reset is None or (verdict.observed_at - reset.at).total_seconds() >= least_idle:
+    if reset is None or reset.has_passed(verdict.observed_at, least_idle):
         return None
     return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
 

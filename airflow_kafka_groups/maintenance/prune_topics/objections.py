@@ -50,13 +50,11 @@ class Objections:
         if newest.group_type not in JUDGED_TYPES or newest.protocol_type != CONSUMER_PROTOCOL:
             return KeptTopic.KIND, f"it is a {newest.group_type} group of the protocol {newest.protocol_type!r}"
         kept = self.kept_alive.get(group_id)
-        if kept is None:
+        if kept is None or not kept.holds(self.now, newest.observed_at, ruling.rule.min_idle_seconds):
             return None
-        if kept.until > self.now or (newest.observed_at - kept.at).total_seconds() < ruling.rule.min_idle_seconds:
-            return KeptTopic.EXCLUDED, (
-                f"a keep-alive run of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
-            )
-        return None
+        return KeptTopic.EXCLUDED, (
+            f"{kept.what} of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
+        )
 
     def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
         """Return why a topic may not be pruned, ``None`` if it may."""

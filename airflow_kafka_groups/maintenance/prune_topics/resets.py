@@ -28,7 +28,7 @@ class Resets:
         :param name: the topic's name in the journal.
         """
         for reset in self._of(group_id, name):
-            if (judged_at - reset.at).total_seconds() < min_idle_seconds:
+            if not reset.has_passed(judged_at, min_idle_seconds):
                 return reset
         return None
 

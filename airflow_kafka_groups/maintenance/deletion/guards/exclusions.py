@@ -35,7 +35,7 @@ def exclusions(
     longest = max(asked.values(), default=0.0)
     for group_id, reset in history.idle_resets().items():
         # The idle time has to have passed when the groups were judged: later on nobody looked.
-        if judged_at is not None and _between(reset.at, min(judged_at, now)) < asked.get(group_id, longest):
+        if judged_at is not None and not reset.has_passed(min(judged_at, now), asked.get(group_id, longest)):
             excluded[group_id] = _keep(reset, "its idle time restarts since then")
     for group_id, reset in history.idle_resets(request_id).items():
         excluded[group_id] = _keep(reset, "only a new plan may judge it again")
@@ -59,7 +59,7 @@ def spare(
     return {
         id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
         for id_, kept in kept_alive.items()
-        if kept.until > now or _between(kept.at, judged_at) < min_idle_seconds.get(id_, longest)
+        if kept.holds(now, judged_at, min_idle_seconds.get(id_, longest))
     }
 
 
@@ -69,10 +69,6 @@ def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
         id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
         for id_, kept in kept_alive.items()
     }
-
-
-def _between(earlier: datetime, later: datetime) -> float:
-    return (later - earlier).total_seconds()
 
 
 def _keep(reset: IdleReset, then: str) -> Decision:

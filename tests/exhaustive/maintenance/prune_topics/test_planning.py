@@ -252,6 +252,15 @@ async def test_the_idle_time_of_a_group_that_was_kept_alive_counts_from_then_on(
     assert plan(layout, now, replace(POLICY, min_idle_seconds=5_000)).group_ids == ["app [old]"]
 
 
+async def test_a_group_that_was_restored_is_kept_for_that_reason(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    now = await snapshots(admin, layout)
+    record = {"format": 1, "kept_at": NOW.isoformat(), "groups": [{"group_id": "app"}]}
+    write_json(layout.root / "changes", "20260301T123000Z-00000001-restore-before.json", record)
+    (topic,) = plan(layout, now, replace(POLICY, min_idle_seconds=9 * 86_400)).kept
+    assert (topic.verdict, topic.reason.partition(" of ")[0]) == ("excluded", "a restore")
+
+
 async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     now = await snapshots(admin, layout)
