@@ -17,8 +17,8 @@ from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_seconds
 
-_SHARE = 3
-"""A group is due in the last third of its retention."""
+MARGIN_SHARE = 3
+"""By default, a group is due in the last third of its retention."""
 _FOR_EVER_MINUTES = 1000 * 525_960
 """A thousand years. The longest retention that Kafka accepts is 4,083, and the calendar does not go back so far."""
 _RUNS = 2
@@ -80,7 +80,7 @@ class BrokerClock:
                     "three times in that time",
                 )
         if margin_seconds is None:
-            return cls(retention=retention, margin=max(retention / _SHARE, least))
+            return cls(retention=retention, margin=max(retention / MARGIN_SHARE, least))
         margin = timedelta(seconds=check_seconds("margin_seconds", margin_seconds))
         if not least <= margin < retention:
             raise ConfigurationError(

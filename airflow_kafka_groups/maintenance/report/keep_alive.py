@@ -11,13 +11,12 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.maintenance.keep_alive.broker_clock import MARGIN_SHARE
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.rules import RuleAction
 from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, pill, section, shown_time, table
 
-_MARGIN_SHARE = 3
-"""By default, a keep-alive run is due in the last third of the retention."""
 _SOON = timedelta(days=7)
 
 
@@ -109,7 +108,7 @@ def _times(runs: KeepAliveRuns, group_id: str) -> tuple[datetime | None, datetim
         return None, None, None
     retention = min(filter(None, (meant.until - meant.at, runs.retention)))  # it may have been shortened since
     until = kept_at + retention
-    return kept_at, until, until - retention / _MARGIN_SHARE
+    return kept_at, until, until - retention / MARGIN_SHARE
 
 
 def _status(verdict: str, until: datetime | None, due_at: datetime | None, now: datetime) -> str:
