@@ -7,20 +7,61 @@ deleted from within some seconds of its reading, and only by the broker that des
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence, Set
 
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, MissingAnswerError
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, MissingAnswerError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.protocols import OffsetDeletionAdmin, committed_of
-from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_in
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now, write_json
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
 
 _AT_ONCE = 20
 
 Failures = dict[str, KafkaGroupsError]
+
+
+async def forget_topics(
+    admin: OffsetDeletionAdmin,
+    layout: Layout,
+    group_ids: Sequence[str],
+    topics: Set[str],
+    *,
+    dry_run: bool,
+    progress: Callable[[int, int], None],
+) -> tuple[dict[str, int], StoragePath | None]:
+    """Record the committed offsets that groups have of some topics, and delete them.
+
+    Returns the numbers of partitions by group, and the record; ``None`` where nothing was deleted. Raises
+    ``GroupsFailedError`` before anything is deleted if a group cannot be read, and afterwards if a deletion failed;
+    ``StorageError`` if the offsets cannot be recorded.
+    """
+    read = await committed_of(admin, group_ids)
+    if unread := {group_id: result.error for group_id, result in read.items() if result.error is not None}:
+        raise GroupsFailedError(unread, len(group_ids))
+    before = {
+        group_id: commits
+        for group_id, result in read.items()
+        if (commits := {where: v for where, v in commits_in(result.unwrap()).items() if where.topic in topics})
+    }
+    counts = {group_id: len(commits) for group_id, commits in before.items()}
+    if dry_run or not before:
+        return counts, None
+    run_id = new_id(utc_now())
+    head = {"format": FORMAT, "run_id": run_id, "what": "delete offsets", "cluster": layout.cluster, "dry_run": False}
+    changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
+    path = write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "groups": changes})
+    sync_file(path)
+    if failed := await forget_offsets(admin, before, progress):
+        raise GroupsFailedError(failed, len(before))
+    return counts, path
 
 
 async def forget_offsets(
