@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -23,7 +24,7 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, recorded_view
-from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -77,42 +78,28 @@ def make_plan(
     if (group_id := verdicts.twice()) is not None:
         raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
     _require_judged(manifest, policy, verdicts.judged_by)
+    ruled = RuledGroups(verdicts, snapshot, policy, owners)
+    objections = _Objections(
+        ruled,
+        policy,
+        policy.groups.refused(verdicts.group_ids),
+        {} if history is None else history.idle_resets(),
+        notices or {},
+        kept_alive or {},
+    )
     by_verdict: Counter[str] = Counter()
     candidates: list[_Candidate] = []
     kept: list[KeptGroup] = []
     strangers = 0
-    refused = policy.groups.refused(verdicts.group_ids)
-    resets = {} if history is None else history.idle_resets()
-    ruled = RuledGroups(verdicts, snapshot, policy, owners)
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
         ruling = ruled.rulings[number]
-        is_on_record = verdict.group_id in resets or verdict.group_id in (kept_alive or {})
-        least_idle = ruled.idle_seconds(number) if is_on_record else 0.0
-        against = (
-            keep_by_verdict(verdict, ruling, refused)
-            or keep_alive(verdict, least_idle, kept_alive or {})
-            or keep_reset(verdict, least_idle, resets)
-        )
+        against = objections.by_record(number, verdict)
         if against is None and group is None:
             strangers += 1
             against = keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot")
         elif against is None and group is not None:
-            if (objection := doubt(group, verdict)) is not None:
-                against = keep(group.group_id, KeptName.DOUBT, objection)
-            elif (demands := ruled.notice_rule(number)).notice_seconds or verdict.group_id in (notices or {}):
-                owner = ruled.owner(number)
-                against = keep_unnoticed(
-                    group,
-                    verdict,
-                    ruling.rule,
-                    demands,
-                    notices or {},
-                    resets,
-                    kept_alive or {},
-                    owner,
-                    policy.contact_of(owner),
-                )
+            against = objections.by_snapshot(number, verdict, group)
         if against is not None:
             kept.append(against)
         elif group is not None:
@@ -192,6 +179,39 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
         which = f"{snapshot_id}, of {show_duration(round(age))} ago where {show_duration(most)} is the limit,"
         raise PlanError(f"snapshot {which} is older than max_plan_age_seconds allows: take a new one")
     return expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class _Objections:
+    """What may speak against a group, beside the caps. ``number`` is the group's place among the verdicts."""
+
+    ruled: RuledGroups
+    policy: PlanPolicy
+    refused: Mapping[str, str]
+    resets: Mapping[str, IdleReset]
+    notices: Mapping[str, Notice]
+    kept_alive: Mapping[str, KeptAlive]
+
+    def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
+        """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
+        is_on_record = verdict.group_id in self.resets or verdict.group_id in self.kept_alive
+        least_idle = self.ruled.idle_seconds(number) if is_on_record else 0.0
+        return (
+            keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)
+            or keep_alive(verdict, least_idle, self.kept_alive)
+            or keep_reset(verdict, least_idle, self.resets)
+        )
+
+    def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
+        """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
+        if (objection := doubt(group, verdict)) is not None:
+            return keep(group.group_id, KeptName.DOUBT, objection)
+        demands = self.ruled.notice_rule(number)
+        if not demands.notice_seconds and verdict.group_id not in self.notices:
+            return None
+        rule, owner = self.ruled.rulings[number].rule, self.ruled.owner(number)
+        on_record = self.notices, self.resets, self.kept_alive
+        return keep_unnoticed(group, verdict, rule, demands, *on_record, owner, self.policy.contact_of(owner))
 
 
 class _Candidate(NamedTuple):
