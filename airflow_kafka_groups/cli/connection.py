@@ -162,6 +162,12 @@ class Cluster:
             cluster = default_cluster(str(conn_id))
         return open_layout(self.storage_path, cluster, str(conn_id))
 
+    def site_layout(self) -> Layout:
+        """Return the same paths. Raises ``ConfigurationError`` for another storage than the site's, too."""
+        layout = self.layout()
+        self.floors()
+        return layout
+
     def floors(self) -> SiteFloors:
         """Return the site's limits: those of Airflow's configuration and of the connection.
 

@@ -39,8 +39,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     if bool(args.plan_id) + bool(args.groups) + bool(args.include or args.exclude) > 1:
         raise ConfigurationError("backup", None, "give one of: --plan-id, group ids, or patterns")
     cluster = Cluster(args)
-    layout = cluster.layout()
-    cluster.floors()  # another storage than the site's is refused
+    layout = cluster.site_layout()
     with progress_bars() as progress:
         back_up = _planned if args.plan_id else _named
         backup = cluster.run(back_up(args, layout, progress))

@@ -53,8 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 
     cluster = Cluster(args)
-    settings, layout, request = cluster.settings, cluster.layout(), _request(args)
-    cluster.floors()  # another storage than the site's is refused
+    settings, layout, request = cluster.settings, cluster.site_layout(), _request(args)
     if args.yes:
         settings.require_writable()
     with progress_bars() as progress:

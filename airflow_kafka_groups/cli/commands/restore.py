@@ -29,8 +29,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 
     cluster = Cluster(args)
-    settings, layout = cluster.settings, cluster.layout()
-    cluster.floors()  # another storage than the site's is refused
+    settings, layout = cluster.settings, cluster.site_layout()
     if args.yes:
         settings.require_writable()
     ids = list(dict.fromkeys(args.groups)) or None
