@@ -203,21 +203,14 @@ def sign_of_life(
     """
     if topic in seen:  # whatever else is not known
         return "has members that are subscribed to it"
-    if group is None or group.error is not None:
-        return _what_is_lacking(group, manifest, looked=looked)
+    if group is None:
+        return "does not have the group" if manifest.complete and looked else None
+    if group.error is not None:
+        return "could not read the group completely" if manifest.complete else None
     then = group.topics.get(topic)
     if then is None or then.fingerprint != fingerprint:
         return "has other offsets"
     return None
-
-
-def _what_is_lacking(group: ObservedGroup | None, manifest: SnapshotManifest, *, looked: bool) -> str | None:
-    """Return why a snapshot that does not show a group ends its idle times, ``None`` if that means nothing."""
-    if not manifest.complete or (group is None and not looked):
-        return None
-    if group is None:
-        return "does not have the group"
-    return None if group.error is None else "could not read the group completely"
 
 
 def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
