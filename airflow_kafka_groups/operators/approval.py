@@ -207,8 +207,9 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             confirmed=values.get(CONFIRM),
             excluded=self.exceptions(plan, values.get(EXCLUDE)),
         )
-        # Airflow's operator refuses an answer that leaves a field out. By default, it is empty.
-        known = {name: values.get(name, default) for name, default in form.items()} if values else {}
+        # Airflow's operator refuses an answer that leaves a field out, or has a number for a string: after it counts.
+        given = {CONFIRM: str(values.get(CONFIRM)), EXCLUDE: values.get(EXCLUDE)} if approved else {}
+        known = {**form, **given} if values else {}
         super().execute_complete(context, {**event, "params_input": known})
         return {
             "required": True,

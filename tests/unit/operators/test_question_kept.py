@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -212,3 +213,27 @@ def test_the_form_that_airflow_shows_names_the_plan(
     asked.execute(context(id=uuid4()))
     assert server.page()["plan_digest"] == backed_up["digest"]
     assert set(server.page()) == set(asked.serialized_params)
+
+
+@pytest.mark.parametrize("given", [{"confirm_groups": 2}, {"exclude_groups": "a"}, {"confirm_groups": [], "x": 1}])
+@pytest.mark.parametrize("chosen", ["Approve", "Reject"])
+def test_an_answer_that_counts_does_not_fail_the_task_that_seals_it(
+    admin: FakeAdmin,
+    tmp_path: Path,
+    backed_up: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    chosen: str,
+) -> None:
+    """Airflow's operator checks the fields once more, by their types. A try that fails asks again, after a no too."""
+    monkeypatch.setattr(ApprovalOperator, "execute", lambda operator, context: None)
+    ask(tmp_path, backed_up).execute(context())
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    person = {"id": "42", "name": "Ann"}
+    answer = {"chosen_options": [chosen], "params_input": given, "responded_at": at, "responded_by_user": person}
+    resumed = ask(tmp_path, backed_up)
+    if chosen == "Approve" and given != {"confirm_groups": 2}:
+        with pytest.raises(PlanError, match="nothing was deleted"):
+            resumed.execute_complete(context(), answer)
+        return
+    assert resumed.execute_complete(context(), answer)["approved"] is (chosen == "Approve")
