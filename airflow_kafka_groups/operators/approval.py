@@ -79,7 +79,12 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         approve_above: int | str = 100,
         **kwargs: Any,
     ) -> None:
-        form = {
+        kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
+        super().__init__(subject=self.default_subject, defaults="Reject", params=self._form(), **kwargs)
+
+    def _form(self) -> dict[str, Param]:
+        """Return the fields that a person fills in."""
+        return {
             CONFIRM: Param(
                 "",
                 type="string",
@@ -96,8 +101,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
                 description=f"Planned {self.names} to keep: exact names, one per line.",
             ),
         }
-        kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
-        super().__init__(subject=self.default_subject, defaults="Reject", params=form, **kwargs)
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
@@ -111,7 +114,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         self.log.info("Asking: %s", why)
         self.subject, self.body = self.question_of(context, layout, plan, why)
         fields = {name: self.params.get_param(name) for name in self.params}
-        self.params = ParamsDict({**fields, PLAN: _plan_field(plan)})
+        # Airflow has put there what the run's configuration has under these names: who triggers a run confirms none.
+        self.params = ParamsDict({**fields, **self._form(), PLAN: _plan_field(plan)})
         self._require_shown(context, plan)  # the first to ask is the one that Airflow shows
         seal_question(layout, plan, _asked_by(context), utc_now())
         return super().execute(context)

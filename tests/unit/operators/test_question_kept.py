@@ -10,6 +10,8 @@ from uuid import uuid4
 
 import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
+from airflow.sdk import DAG
+from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time import task_runner
 from airflow.sdk.execution_time.comms import (
@@ -237,3 +239,23 @@ def test_an_answer_that_counts_does_not_fail_the_task_that_seals_it(
             resumed.execute_complete(context(), answer)
         return
     assert resumed.execute_complete(context(), answer)["approved"] is (chosen == "Approve")
+
+
+def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(
+    admin: FakeAdmin, tmp_path: Path, backed_up: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow writes a run's configuration into the task's own fields before the task begins."""
+    asked: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        ApprovalOperator, "execute", lambda operator, context: asked.append(dict(operator.serialized_params))
+    )
+    with DAG("d", schedule=None) as dag:
+        operator = ask(tmp_path, backed_up)
+    process_params(dag, operator, {"confirm_groups": "2", "exclude_groups": ["a"]}, suppress_exception=False)
+    operator.execute(context())
+    (fields,) = asked
+    assert {name: field["value"] for name, field in fields.items()} == {
+        "confirm_groups": "",
+        "exclude_groups": [],
+        "plan_digest": backed_up["digest"],
+    }
