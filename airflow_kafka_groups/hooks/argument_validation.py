@@ -29,6 +29,7 @@ Reader = Callable[[str, Any], T]
 
 _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
+_NOTHING = "its template rendered to nothing: check what it refers to"
 
 
 class Argument(Generic[T]):
@@ -64,7 +65,9 @@ class Argument(Generic[T]):
         held, unread = vars(instance), _unread(instance)
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
-            raise ConfigurationError(self._name, None, "its template rendered to nothing: check what it refers to")
+            raise ConfigurationError(self._name, None, _NOTHING)
+        if self._name in unread and _item_of_nothing(held[self._name], value):
+            raise ConfigurationError(self._name, value, f"an item of it: {_NOTHING}")
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
@@ -135,6 +138,17 @@ def is_template(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(is_template(item) for pair in value.items() for item in pair)
     return hasattr(value, "iter_references")  # an XComArg
+
+
+def _item_of_nothing(before: Any, rendered: Any) -> bool:
+    """Return whether a template in a list became ``None``, which is the text of it unless a DAG renders natively.
+
+    It is a group's name and a pattern like any other, also one that keeps nothing.
+    """
+    if not isinstance(before, list | tuple) or not isinstance(rendered, list | tuple) or len(before) != len(rendered):
+        return False
+    pairs = zip(before, rendered, strict=True)
+    return any(isinstance(old, str) and is_template(old) and str(new).strip() == "None" for old, new in pairs)
 
 
 def _outputs(task: Any) -> set[str]:
