@@ -123,7 +123,11 @@ class DeclaredArguments:
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""
         if isinstance(seen := kwargs.get("seen_oids"), set):  # of a mapped task: what Airflow is not to render
-            seen |= {id(vars(self)[name]) for name in _outputs(self) if name in vars(self)}
+            outputs = {name: vars(self)[name] for name in _outputs(self) if name in vars(self)}
+            seen |= set(map(id, outputs.values()))
+            for name, value in outputs.items():
+                if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
+                    raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])

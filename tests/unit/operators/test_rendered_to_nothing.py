@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import DAG, BaseOperator
+from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.groups import ListGroupsOperator
+from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
 
@@ -44,3 +48,21 @@ def test_a_group_that_is_called_none_can_be_named() -> None:
     listed = DeleteGroupsOperator(task_id="t", **STORED, group_ids="{{ params.groups | tojson }}")
     listed.render_template_fields({"params": {"groups": ["None"]}})
     assert listed.group_ids == ["None"]
+
+
+@pytest.mark.parametrize("by_keywords", [False, True])
+@pytest.mark.parametrize("name", ["topics", "group_ids"])
+def test_nothing_among_what_a_task_is_mapped_over_is_not_all(
+    monkeypatch: pytest.MonkeyPatch, name: str, *, by_keywords: bool
+) -> None:
+    """``topics=None`` resets the offsets of all topics: nobody meant that who mapped over another task's output."""
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: [{name: None}] if by_keywords else [None])
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None) as dag:
+        output = ListGroupsOperator(task_id="l").output
+        both: dict[str, Any] = {"group_ids": ["a"], "topics": ["t"]}
+        del both[name]
+        partial = ResetGroupOffsetsOperator.partial(task_id="t", **STORED, to="latest", **both)
+        tasks = partial.expand_kwargs(output) if by_keywords else partial.expand(**{name: output})
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0)}
+    with pytest.raises(ConfigurationError, match=name):
+        tasks.render_template_fields(context)
