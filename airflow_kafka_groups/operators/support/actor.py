@@ -9,12 +9,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+NOT_MAPPED = "-1"
+"""Airflow's ``map_index`` of a task that is not mapped."""
+
 
 def task_run_of(actor: Mapping[str, str]) -> str:
     """Return what a task that is retried or cleared has in common with its earlier tries."""
     if "run_id" not in actor:  # outside of Airflow
         return uuid.uuid4().hex
     return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def every_mapped_run_of(actor: Mapping[str, str]) -> str:
+    """Return what all tasks of a mapped one have in common, too.
+
+    A group may be another one's when what the task is mapped over was made anew. The name is that of a task that is not
+    mapped.
+    """
+    return task_run_of({**actor, "map_index": NOT_MAPPED})
 
 
 def actor_of(context: Context) -> dict[str, str]:

@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
-from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
+from airflow_kafka_groups.operators.support.actor import actor_of, every_mapped_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class DeletingOperator(DryRunOperator):
             owner = _owner_name(actor, self.hook.client_config().client_id)
             lease = partial(self.hook.lease, owner=owner, wait_seconds=self.lease_wait_seconds)
         return DeletionRequest(
-            request_id=task_run_of(actor),
+            request_id=every_mapped_run_of(actor),
             dry_run=self.dry_run,
             actor=actor,
             protects=self.hook.settings.protects,

@@ -1,0 +1,53 @@
+"""A mapped task that is cleared with what it is mapped over: its groups may then be those of another one of its tasks.
+
+``ChunkGroupsOperator`` cuts by coordinator: after a restart of brokers the same groups are in other chunks.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.operators import scene
+
+pytestmark = pytest.mark.safety
+
+
+def context(map_index: int) -> Any:
+    ti = SimpleNamespace(dag_id="repair", task_id="t", map_index=map_index, try_number=1)
+    return {"run_id": "manual__1", "ti": ti, "dag_run": SimpleNamespace(run_after=datetime.now(UTC))}
+
+
+def delete(storage: Path, group_id: str, map_index: int) -> dict[str, Any]:
+    operator = DeleteGroupsOperator(
+        task_id="t",
+        storage_path=str(storage),
+        cluster=scene.CLUSTER,
+        group_ids=[group_id],
+        observe_seconds=0.01,
+        fail_if_kept=False,
+    )
+    return operator.execute(context(map_index))
+
+
+def test_what_another_of_its_tasks_deleted_is_not_deleted_again(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}
+    for map_index, group_id in enumerate("ab"):
+        assert delete(tmp_path, group_id, map_index)["counts"]["deleted"] == 1
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}  # it was a mistake, and somebody has restored them
+    for map_index, group_id in enumerate("ba"):
+        assert delete(tmp_path, group_id, map_index)["kept_reasons"] == {"deleted_before": 1}
+
+
+def test_what_another_of_its_tasks_found_in_use_is_kept(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.groups = {"a": FakeGroup(members=1)}
+    assert delete(tmp_path, "a", 0)["kept_reasons"] == {"has_members": 1}
+    admin.groups = {"a": FakeGroup()}
+    assert delete(tmp_path, "a", 1)["kept_reasons"] == {"alive_before": 1}
