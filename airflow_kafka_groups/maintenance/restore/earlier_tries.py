@@ -68,7 +68,8 @@ class EarlierTries:
 def read_earlier_tries(layout: Layout, task_run: str, shift_by: int, since: datetime | None = None) -> EarlierTries:
     """Return what the earlier tries of a task run meant to set.
 
-    :param task_run: names the task run: the same for each of its tries.
+    :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
+        the last slash, and a group may be another one's when what the task is mapped over was made anew.
     :param shift_by: the distance of this try.
     :param since: only records of this time or later. Default: all.
 
@@ -81,15 +82,23 @@ def read_earlier_tries(layout: Layout, task_run: str, shift_by: int, since: date
             continue
         path = layout.root / CHANGES / name
         record = read_json(path, "the record of a change", MaintenanceError)
-        if record.get(TASK_RUN) != task_run:
+        if not _is_of(record.get(TASK_RUN), task_run):
             continue
         if record.get(SHIFT_BY) != shift_by:
+            if record[TASK_RUN] != task_run:
+                continue
             raise MaintenanceError(
                 f"an earlier try of this task began to move offsets by {record.get(SHIFT_BY)}, see {path}, and this "
                 f"one would move them by {shift_by}. Start a new DAG run for another distance"
             )
         _add(groups, record, str(path))
     return EarlierTries(groups)
+
+
+def _is_of(recorded: Any, task_run: str) -> bool:
+    """Return whether a record is of a try of the task, or of another one of a mapped task."""
+    task, slash, _ = task_run.rpartition("/")
+    return recorded == task_run or bool(slash and isinstance(recorded, str) and recorded.rpartition("/")[0] == task)
 
 
 def _add(groups: dict[str, dict[TopicPartition, Meant]], record: Mapping[str, Any], path: str) -> None:

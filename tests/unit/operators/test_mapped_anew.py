@@ -12,7 +12,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -51,3 +53,27 @@ def test_what_another_of_its_tasks_found_in_use_is_kept(admin: FakeAdmin, tmp_pa
     assert delete(tmp_path, "a", 0)["kept_reasons"] == {"has_members": 1}
     admin.groups = {"a": FakeGroup()}
     assert delete(tmp_path, "a", 1)["kept_reasons"] == {"alive_before": 1}
+
+
+def shift(storage: Path, group_id: str, map_index: int, by: int = -2) -> dict[str, Any]:
+    operator = ResetGroupOffsetsOperator(
+        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=[group_id], shift_by=by
+    )
+    return operator.execute(context(map_index))
+
+
+def test_what_another_of_its_tasks_moved_by_a_distance_is_not_moved_again(admin: FakeAdmin, tmp_path: Path) -> None:
+    at = TopicPartition("t", 0)
+    admin.groups = {"a": FakeGroup({at: 8}), "b": FakeGroup({at: 7})}
+    for groups in ("ab", "ba", "ab"):
+        for map_index, group_id in enumerate(groups):
+            shift(tmp_path, group_id, map_index)
+        assert [admin.groups[group_id].positions for group_id in "ab"] == [{at: 6}, {at: 5}]
+
+
+def test_a_task_can_be_mapped_over_distances(admin: FakeAdmin, tmp_path: Path) -> None:
+    at = TopicPartition("t", 0)
+    admin.groups = {"a": FakeGroup({at: 8}), "b": FakeGroup({at: 7})}
+    for map_index, group_id in enumerate("ab"):
+        shift(tmp_path, group_id, map_index, -1 - map_index)
+    assert [admin.groups[group_id].positions for group_id in "ab"] == [{at: 7}, {at: 5}]

@@ -84,7 +84,7 @@ def test_a_worker_killed_leaves_each_group_to_be_moved_once(
 def test_another_run_another_task_and_a_dry_run_move_anew(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.groups = {"a": FakeGroup({T0: 9}), "b": FakeGroup({T0: 9})}
     shift(tmp_path, -1, dry_run=True)
-    for number, run in enumerate((context(), context("manual__2"), context(map_index=1)), 1):
+    for number, run in enumerate((context(), context("manual__2"), context("manual__3", 0)), 1):
         shift(tmp_path, -1, run)
         assert positions(admin) == [{T0: 9 - number}] * 2
 
