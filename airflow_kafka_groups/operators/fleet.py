@@ -131,7 +131,9 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         failed = failed or (None if states else f"{self.mapped_group}, which did not begin")
         skipped = next((name for name, state in states.items() if state == "skipped"), None)
         state = ClusterState.FAILED if failed else ClusterState.SKIPPED if skipped else ClusterState.DONE
-        found, plan, notified, report = result("list_offsets"), result("plan"), result("notify"), result("report")
+        found, plan, notified = result("list_offsets"), result("plan"), result("notify")
+        # It is written whatever failed, and then about the plan that an earlier try has left.
+        report = result("report") if states.get("plan") == "success" else {}
         if not report and (done := result("delete")):  # what was deleted counts, also where the report failed
             counts = {outcome: count for outcome, count in done["counts"].items() if count}
             report = {"dry_run": done["dry_run"], "outcomes": counts, "warnings": done["warnings"]}

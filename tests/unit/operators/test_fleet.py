@@ -143,6 +143,16 @@ def test_what_an_earlier_try_returned_does_not_count(tmp_path: Path, monkeypatch
     assert (west["failed_at"], west["plan_id"], west["counts"], west["report"]) == ("list_offsets", None, {}, None)
 
 
+def test_a_report_of_the_plan_of_an_earlier_try_does_not_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow forgets what a task returned when it begins again: the report still finds the plan that was not made."""
+    results = {("report", 1): {"report_path": "/r.html", "dry_run": False, "outcomes": {"deleted": 2}, "plan_id": "p"}}
+    cleared = {"list_offsets": "failed", **dict.fromkeys(STEPS[1:-1], "upstream_failed"), "report": "success"}
+    found = roll_up(TaskInstance([dict.fromkeys(STEPS, "success"), cleared], results), tmp_path, monkeypatch)
+    assert (found["failed_clusters"], found["outcomes"]) == (["west"], {})
+    west = json.loads(Path(found["report_path"]).with_suffix(".json").read_text())["clusters"][1]
+    assert (west["dry_run"], west["report"]) == (None, None)
+
+
 def test_a_cluster_that_was_rejected_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rejected = {"list_offsets": "success", "plan": "success", "delete": "skipped", "report": "success"}
     found = roll_up(TaskInstance([rejected, dict.fromkeys(STEPS, "success")], {}), tmp_path, monkeypatch)
