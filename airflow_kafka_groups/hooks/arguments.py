@@ -110,7 +110,7 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
     number = read_number(field, value, minimum=minimum, maximum=maximum)
     if number != int(number):
         raise ConfigurationError(field, value, "must be an integer")
-    return value if isinstance(value, int) else int(number)  # a float does not represent offsets above 2**53 exactly
+    return int(value if str(value).strip().isdecimal() else number)  # a float above 2**53 is not exact
 
 
 def optional(read: Callable[[str, Any], T]) -> Callable[[str, Any], T | None]:

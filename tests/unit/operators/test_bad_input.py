@@ -182,7 +182,9 @@ def test_settings_that_may_hold_secrets_are_refused_without_being_shown() -> Non
 
 
 def test_an_offset_too_large_for_a_float_is_read_exactly() -> None:
-    assert read_integer("offset", 2**53 + 1) == 2**53 + 1
+    for given in (2**53 + 1, str(2**53 + 1), f" {2**53 + 1} "):
+        assert read_integer("offset", given) == 2**53 + 1
+    assert [read_integer("offset", given) for given in ("1e3", "7.0", 7.0)] == [1000, 7, 7]
 
 
 def test_a_connection_that_is_none_is_said_by_its_name() -> None:
