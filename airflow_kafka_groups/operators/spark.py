@@ -37,6 +37,12 @@ _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
 _SPARK = Path(__file__).parents[1] / "spark"
 
 
+def _read_group_id(field: str, value: Any) -> str:
+    """Return the group's name as it is: with a space at its end, it is another group."""
+    read_text(field, value)
+    return str(value)
+
+
 class GroupOffsetsToSparkOperator(StoredOperator):
     """Write the committed offsets and log ends of one group for the Spark job that processes its backlog.
 
@@ -51,7 +57,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     Fails if the group is not in the snapshot, has members, no commits, or could not be read.
     """
 
-    group_id = Argument(read_text)
+    group_id = Argument(_read_group_id)
     snapshot_id = Argument(optional(read_text))
     for_commit = Argument(read_switch, templated=False)
 

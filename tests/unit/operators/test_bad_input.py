@@ -26,7 +26,7 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
@@ -283,3 +283,13 @@ def test_the_time_of_a_run_is_a_timestamp(native: bool, zone: Any) -> None:
     else:
         task.render_template_fields({"at": at})  # type: ignore[typeddict-unknown-key]
         assert task.timestamp == 1_769_860_800_000
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("name", ["orders ", " orders", "orders\n"])
+def test_a_group_s_name_is_taken_as_it_is(name: str) -> None:
+    """Its backlog would be another group's, which is committed afterwards."""
+    for given in (name, "{{ params.name }}"):
+        operator = GroupOffsetsToSparkOperator(task_id="t", **STORED, group_id=given)
+        operator.render_template_fields({"params": {"name": name}})
+        assert operator.group_id == name
