@@ -128,7 +128,9 @@ class DeclaredArguments:
             for name, value in outputs.items():
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
+        literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
         super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
+        vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
 
@@ -142,6 +144,11 @@ def is_template(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(is_template(item) for pair in value.items() for item in pair)
     return hasattr(value, "iter_references")  # an XComArg
+
+
+def _is_literal(task: object, name: str) -> bool:
+    """Return whether a name is that of an argument without a template in it, which was read."""
+    return isinstance(getattr(type(task), name, None), Argument) and name not in _unread(task)
 
 
 def _item_of_nothing(before: Any, rendered: Any) -> bool:

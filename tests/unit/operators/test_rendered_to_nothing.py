@@ -1,4 +1,4 @@
-"""A template that renders to nothing is an error, wherever it is: nothing may mean all, or a group of that name."""
+"""A template that renders to nothing is an error, wherever it is, and a name that is no template stays as it is."""
 
 from __future__ import annotations
 
@@ -66,3 +66,17 @@ def test_nothing_among_what_a_task_is_mapped_over_is_not_all(
     context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0)}
     with pytest.raises(ConfigurationError, match=name):
         tasks.render_template_fields(context)
+
+
+@pytest.mark.parametrize("name", ["orders\n", "orders{# x #}"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_a_name_in_a_dag_file_that_is_no_template_is_not_rendered(name: str, *, mapped: bool) -> None:
+    """Jinja makes ``orders`` of it, which is another group."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None) as dag:
+        if mapped:
+            tasks: Any = DeleteGroupsOperator.partial(task_id="t", **STORED).expand(group_ids=[[name]])
+        else:
+            tasks = DeleteGroupsOperator(task_id="t", **STORED, group_ids=[name])
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0), "task": tasks}
+    tasks.render_template_fields(context)
+    assert context["task"].group_ids == [name]
