@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_BYTES = 20_000_000
-MAX_REPORTS = 200
-"""Maximum number of tasks of a run to read, the newest first."""
+MAX_REPORTS = 4_000
+"""Maximum number of tasks to read, the newest first: those of a run over 1,024 clusters, which Airflow maps over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
