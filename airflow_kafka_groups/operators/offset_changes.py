@@ -138,10 +138,11 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
 
         target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
-        earlier, facts = EarlierTries(), None
+        earlier: Callable[[], EarlierTries] = EarlierTries
+        facts = None
         if self.shift_by is not None:
             task_run = task_run_of(actor_of(context))
-            earlier = read_earlier_tries(self.site_layout(), task_run, self.shift_by, _began(context))
+            earlier = partial(read_earlier_tries, self.site_layout(), task_run, self.shift_by, _began(context))
             facts = {TASK_RUN: task_run, SHIFT_BY: self.shift_by}
         propose = partial(propose_reset, group_ids=self.group_ids, target=target, topics=self.topics, earlier=earlier)
         return self.change("reset", propose, facts=facts)

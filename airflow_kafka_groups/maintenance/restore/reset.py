@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,8 +13,6 @@ from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, co
 from airflow_kafka_groups.maintenance.restore.current_logs import Ends, log_ends
 from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
-
-_FIRST_TRY = EarlierTries()
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
 
@@ -45,24 +44,26 @@ async def propose_reset(
     target: ResetTarget,
     *,
     topics: Sequence[str] | None = None,
-    earlier: EarlierTries = _FIRST_TRY,
+    earlier: Callable[[], EarlierTries] = EarlierTries,
 ) -> list[Change]:
     """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
 
     :param topics: only these topics; ``None`` (default) for all topics with a commit.
-    :param earlier: what earlier tries meant to set, which is set again. Default: this is the first try.
+    :param earlier: reads what earlier tries meant to set, which is set again. Default: this is the first try. It is
+        called when the offsets are read: a try that still goes on has recorded each of its commits before.
     """
 
     def chosen(_: str, before: Commits) -> list[TopicPartition]:
         return [where for where in before if topics is None or where.topic in topics]
 
     wanted, ends = await _read(admin, group_ids, chosen)
+    tries = await asyncio.to_thread(earlier)
     times: Mapping[TopicPartition, object] = {}
     if target.timestamp_ms is not None and ends:
         times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))
 
     def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
-        if (meant := earlier.target(group_id, where)) is not None:
+        if (meant := tries.target(group_id, where)) is not None:
             return meant
         if target.to is not None:
             return start if target.to == "earliest" else end
@@ -74,7 +75,7 @@ async def propose_reset(
         return end if found.offset < 0 else found.offset
 
     for group_id, (before, _, kept) in wanted.items():
-        if kept is None and (reason := earlier.why_kept(group_id, before)) is not None:
+        if kept is None and (reason := tries.why_kept(group_id, before)) is not None:
             wanted[group_id] = (before, [], reason)
     return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
 

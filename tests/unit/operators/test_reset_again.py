@@ -151,3 +151,23 @@ def test_the_record_names_the_task(half_done: FakeAdmin, tmp_path: Path) -> None
     (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
     found = json.loads(record.read_text())
     assert (found["task_run"], found["shift_by"]) == ("repair/manual__1/t/-1", -2)
+
+
+def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker was taken for dead and was not: it records and commits while the second try connects."""
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    shift(tmp_path)
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    later = record.rename(tmp_path / "not yet")
+    read = admin.list_consumer_group_offsets
+
+    async def first_the_other_one(*groups: Any, **more: Any) -> Any:
+        if later.exists():
+            later.rename(record)
+        return await read(*groups, **more)
+
+    monkeypatch.setattr(admin, "list_consumer_group_offsets", first_the_other_one)
+    assert shift(tmp_path)["counts"]["unchanged"] == 2
+    assert positions(admin) == [{T0: 6}, {T0: 5}]
