@@ -123,7 +123,11 @@ class DeletingOperator(DryRunOperator):
         """Free the worker until then; all checks are made again afterwards."""
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 
+        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER
+
         self.log.info("Waiting: %s", why)
+        moment = max(moment, utc_now() + timedelta(seconds=FIRST_POLL_AFTER))  # Airflow may lose one that fires sooner
         self.defer(trigger=DateTimeTrigger(moment=moment), method_name="execute_after_quiet_time")
 
     def execute(self, context: Context) -> dict[str, Any]:

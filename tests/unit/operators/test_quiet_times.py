@@ -80,3 +80,14 @@ def test_airflow_lets_it_go_on_where_operators_may_not_be_nested(
     operator = deletion(tmp_path, planned, wait_for_quiet_end=True, allow_nested_operators=False)
     assert operator.execute_after_quiet_time({})["counts"]["deleted"] == 1
     assert set(admin.groups) == {"b"}
+
+
+def test_a_wait_is_never_so_short_that_airflow_loses_the_task(tmp_path: Path, planned: dict[str, Any]) -> None:
+    operator = deletion(tmp_path, planned, wait_for_quiet_end=True)
+    for end in (datetime.now(UTC), datetime.now(UTC) + timedelta(hours=1)):
+        with pytest.raises(TaskDeferred) as deferred:
+            operator._defer_until(end, "quiet hours")
+        moment = deferred.value.trigger.moment
+        assert moment >= end
+        assert (moment == end) is (end > datetime.now(UTC))
+        assert moment > datetime.now(UTC) + timedelta(seconds=4)
