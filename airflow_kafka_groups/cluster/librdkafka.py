@@ -62,6 +62,9 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     for name in given.keys() - set(_SECURITY):
         if meant := get_close_matches(name, _SECURITY, n=1, cutoff=0.85):
             raise ConfigurationError(name, None, f"is not a property of Kafka; did you mean {meant[0]!r}?")
+    for name, value in given.items():  # written out, a list with a password would be another password
+        if name.startswith(("sasl.", "ssl.")) and isinstance(value, list | tuple | Mapping):
+            raise ConfigurationError(name, None, "must be a string, and is a list or an object")
     fields: dict[str, Any] = {
         "bootstrap_servers": parse_servers(given.get("bootstrap.servers")),
         "security": _security(given),

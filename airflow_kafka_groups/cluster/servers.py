@@ -21,7 +21,8 @@ def parse_servers(value: object, *, field: str = "bootstrap.servers", default_po
     if value is None:
         raise ConfigurationError(field, None, "is missing; give at least one broker as host:port")
     if not isinstance(value, str):
-        raise ConfigurationError(field, value, "must be a string such as b1:9092,b2:9092")
+        shown = None if "@" in str(value) else value  # a password may stand before it
+        raise ConfigurationError(field, shown, "must be a string such as b1:9092,b2:9092")
     servers = tuple(_server(part.strip(), field, default_port) for part in value.split(",") if part.strip())
     if not servers:
         raise ConfigurationError(field, value, "give at least one broker as host:port")

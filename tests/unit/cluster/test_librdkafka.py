@@ -88,6 +88,21 @@ def test_a_misspelt_setting_of_the_login_is_not_left_out(name: str) -> None:
     assert SECRET not in str(refused.value)
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize("value", [[SECRET], {"a": SECRET}], ids=["list", "object"])
+def test_what_is_no_string_is_no_secret_and_is_not_shown(value: Any) -> None:
+    """Written out it would be a wrong password, and brokers may lock the user out."""
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": value}
+    wrong = {
+        "sasl.password": {"bootstrap.servers": "b1:9092", **login},
+        "bootstrap.servers": {"bootstrap.servers": [f"u:{SECRET}@b1:9092"]},
+    }
+    for name, settings in wrong.items():
+        with pytest.raises(ConfigurationError, match=f"{name}: must be a string") as refused:
+            ClientConfig.from_librdkafka(settings)
+        assert SECRET not in str(refused.value)
+
+
 def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:
     given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     given |= {"sasl.oauthbearer.config": "scope", "sasl.oauthbearer.extensions": "a=b"}
