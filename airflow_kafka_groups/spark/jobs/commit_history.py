@@ -12,12 +12,11 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.contracts import ids
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -108,9 +107,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     offsets = sum(each.offsets for each in ranges)
     fit_shuffles(spark, offsets)
     with scanned(spark, properties, ranges) as log:
-        written = {
-            name: _write(made(log.rows), f"{arguments.output}/{name}", schema, arguments.run_id)
-            for name, (made, schema, _) in _TABLES.items()
+        counted = {
+            name: _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
+            for name, (made, _, _) in _TABLES.items()
         }
     warnings += log.doubts
     if hidden:
@@ -119,7 +118,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             "Run the job again when the transaction has ended"
         )
     logged(warnings)
+    written = {
+        name: read_stored(spark, schema).parquet(f"{arguments.output}/{name}")
+        for name, (_, schema, _) in _TABLES.items()
+    }
     extent = _extent(written["commits"], written["groups"])
+    for name, rows in counted.items():  # a folder that another job replaces loses what some tasks have written
+        if extent[name] != rows:
+            raise JobError(
+                f"{arguments.output}/{name} has {extent[name]} rows where {rows} were written: another job wrote there "
+                "at the same time. Run it again"
+            )
     for name, table in tables.items():
         table.replace(cluster_id, written[name], {arguments.run_id: extent[name]})
     summary = {
@@ -140,10 +149,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     return summary
 
 
-def _write(rows: DataFrame, output: str, schema: StructType, run_id: str) -> DataFrame:
-    writer = rows.withColumn("run_id", F.lit(run_id)).write.option("partitionOverwriteMode", "static")
+def _write(rows: DataFrame, output: str, run_id: str) -> int:
+    """Write a table, and return the number of its rows."""
+    counts = Observation()
+    observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
+    writer = observed.write.option("partitionOverwriteMode", "static")
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    return read_stored(rows.sparkSession, schema).parquet(output)
+    return int(counts.get["rows"])
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:

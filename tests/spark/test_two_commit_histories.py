@@ -1,0 +1,121 @@
+"""Two jobs that read the log of commits into one folder at once: what one lost by the other is no evidence."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.jobs import commit_history as job
+from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
+from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
+from airflow_kafka_groups.spark.session import settings_of
+from tests.spark.histories import hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+GROUPS = tuple(f"g{number}" for number in range(9))
+
+
+class Brokers:
+    """Kafka, as far as the job asks it beside the log."""
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __enter__(self) -> Brokers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def cluster_id(self) -> str:
+        return "k"
+
+    def log_ends(self, *_: Any, **__: Any) -> dict[Any, Any]:
+        return {}
+
+
+@pytest.fixture
+def read(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., dict[str, Any]]]:
+    """Return the job, on a log in which each group has committed once."""
+
+    @contextmanager
+    def scanned(*_: Any) -> Iterator[Scanned]:
+        rows = [dict.fromkeys(SCAN_TYPES) | {"kind": "commit", "group_id": name} for name in GROUPS]
+        made = [tuple((row | {"committed_at": hour(1), "topic": "t"}).values()) for row in rows]
+        counts = {"records": len(rows), "corrupt": 0, "future": 0, "commits": len(rows)}
+        yield Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts)
+
+    for name, other in {
+        "KafkaAdmin": Brokers,
+        "scanned": scanned,
+        "prepare_kafka": lambda *_, **__: [],
+        "load_properties": lambda *_: None,
+        "log_partitions": lambda _: [],
+        "ranges_of": lambda *_: [],
+        "fit_shuffles": lambda *_: spark.conf.set("spark.sql.shuffle.partitions", "3"),
+    }.items():
+        monkeypatch.setattr(job, name, other)
+    arguments = ["--kafka-properties", "-", "--output", str(tmp_path / "out")]
+
+    def run(*more: str) -> dict[str, Any]:
+        return job.run(spark, job.parse_arguments([*arguments, *more]))
+
+    yield run
+    spark.conf.set("spark.sql.shuffle.partitions", "1")
+
+
+def replaced_by_another(folder: Path, made: Callable[[DataFrame], DataFrame]) -> Callable[[DataFrame], DataFrame]:
+    """Return a query during whose last task another job begins to replace the folder."""
+
+    def replace(batches: Iterator[Any]) -> Iterator[Any]:
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 2:
+            shutil.rmtree(folder)  # with what the tasks before this one have written
+        yield from batches
+
+    def query(rows: DataFrame) -> DataFrame:
+        found = made(rows).repartition(3, "group_id")
+        return found.mapInArrow(replace, found.schema)
+
+    return query
+
+
+@pytest.mark.parametrize("adaptive", ["true", "false"])
+@pytest.mark.parametrize("count", [9, 0])
+def test_all_groups_are_written_and_counted(
+    spark: SparkSession,
+    read: Callable[..., dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    count: int,
+    adaptive: str,
+) -> None:
+    monkeypatch.setattr(f"{__name__}.GROUPS", GROUPS[:count])
+    with settings_of(spark, {"spark.sql.adaptive.enabled": adaptive}):
+        summary = read()
+    assert (summary["commits"], summary["groups"]) == (count, count)
+
+
+@pytest.mark.parametrize("table", ["commits", "groups"])
+def test_what_another_job_deleted_while_it_was_written_is_noticed(
+    read: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, table: str
+) -> None:
+    """Airflow starts a task again whose heartbeat it missed; the rows of some tasks are lost, and Spark says nothing.
+
+    A group whose last commit is not in the table looks idle for longer.
+    """
+    made, *others = job._TABLES[table]
+    monkeypatch.setitem(job._TABLES, table, (replaced_by_another(tmp_path / "out" / table, made), *others))
+    with pytest.raises(JobError, match=rf"out/{table} has \d rows where 9 were written: another job"):
+        read()
+    assert not (tmp_path / "out" / "summary.json").exists()
