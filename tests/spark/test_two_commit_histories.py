@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs import commit_history as job
+from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.session import settings_of
@@ -56,7 +58,7 @@ def read(
         counts = {"records": len(rows), "corrupt": 0, "future": 0, "commits": len(rows)}
         yield Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts)
 
-    for name, other in {
+    others: dict[str, Any] = {
         "KafkaAdmin": Brokers,
         "scanned": scanned,
         "prepare_kafka": lambda *_, **__: [],
@@ -64,7 +66,8 @@ def read(
         "log_partitions": lambda _: [],
         "ranges_of": lambda *_: [],
         "fit_shuffles": lambda *_: spark.conf.set("spark.sql.shuffle.partitions", "3"),
-    }.items():
+    }
+    for name, other in others.items():
         monkeypatch.setattr(job, name, other)
     arguments = ["--kafka-properties", "-", "--output", str(tmp_path / "out")]
 
@@ -119,3 +122,51 @@ def test_what_another_job_deleted_while_it_was_written_is_noticed(
     with pytest.raises(JobError, match=rf"out/{table} has \d rows where 9 were written: another job"):
         read()
     assert not (tmp_path / "out" / "summary.json").exists()
+
+
+def test_groups_that_an_earlier_try_wrote_after_a_later_one_are_no_evidence(
+    spark: SparkSession, read: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have the name of the DAG's run. The earlier one stood still, wrote as many groups, and was killed then."""
+    out, write = tmp_path / "out", job._write
+
+    def stands_still(*arguments: Any) -> tuple[int, list[str]]:
+        monkeypatch.setattr(job, "_write", write)
+        later = read("--run-id", "r")
+        assert read_folder(spark, str(out), "k").evidence.commits_until == datetime.fromisoformat(later["read_until"])
+        monkeypatch.setattr(job, "_extent", killed)
+        return write(*arguments)
+
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(job, "_write", stands_still)
+    with pytest.raises(KeyboardInterrupt):
+        read("--run-id", "r")
+    with pytest.raises(JobError, match=r"groups of another try of the run r: run the job commit_history first"):
+        read_folder(spark, str(out), "k")
+
+
+def test_a_file_of_another_job_that_is_committed_with_it_is_noticed(
+    spark: SparkSession, read: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both write below one folder of tasks, so that a job commits what it finds there, of as many groups."""
+    other, out = tmp_path / "other", tmp_path / "out" / "groups"
+    spark.createDataFrame([(name,) for name in GROUPS], "group_id string").write.option(
+        "mapreduce.output.basename", "part-000000000000007"
+    ).parquet(f"{other}/run_id=r")
+
+    def exchange(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from batches
+        context = TaskContext.get()
+        if context is not None and context.partitionId() == 2:
+            shutil.rmtree(out)
+            shutil.copytree(other, out / "_temporary" / "0" / "task_of_the_other")
+
+    def query(rows: DataFrame) -> DataFrame:
+        found = job.groups(rows).repartition(3, "group_id")
+        return found.where("group_id = ''").mapInArrow(exchange, found.schema)
+
+    monkeypatch.setitem(job._TABLES, "groups", (query, *job._TABLES["groups"][1:]))
+    with pytest.raises(JobError, match=r"has run_id=r/part-000000000000007-.* of another job"):
+        read("--run-id", "r")

@@ -8,6 +8,8 @@ stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid 
 from __future__ import annotations
 
 import argparse
+import re
+import secrets
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -22,6 +24,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
@@ -37,6 +40,8 @@ _OF_GROUP = (
     # A group may have changed its protocol: the record written last counts.
     f"max(struct(recorded_at, {_METADATA})) FILTER (WHERE kind = 'group') AS own",
 )
+_OF_A_JOB = re.compile(r"run_id=[^/]+/part-\d{15}-")
+"""The names of this job's files; a committer with file names of its own names nobody."""
 _QUIET = """
 CASE WHEN group_type IS NULL OR (group_type = 'classic' AND members = 0)
      THEN greatest(last_commit_at, state_changed_at) END AS quiet_since
@@ -107,10 +112,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     offsets = sum(each.offsets for each in ranges)
     fit_shuffles(spark, offsets)
     with scanned(spark, properties, ranges) as log:
-        counted = {
-            name: _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
-            for name, (made, _, _) in _TABLES.items()
-        }
+        counted, files = dict[str, int](), dict[str, list[str]]()
+        for name, (made, _, _) in _TABLES.items():
+            counted[name], files[name] = _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
     warnings += log.doubts
     if hidden:
         warnings.append(
@@ -141,6 +145,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "read_until": None if hidden else read_until.isoformat(),
         **extent,
         "output": arguments.output,
+        "files": files["groups"],
         "tables": [table.name for table in tables.values()],
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
@@ -149,13 +154,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     return summary
 
 
-def _write(rows: DataFrame, output: str, run_id: str) -> int:
-    """Write a table, and return the number of its rows."""
-    counts = Observation()
+def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:
+    """Write a table, and return the number of its rows and the names of its files."""
+    counts, name_of_job = Observation(), f"part-{secrets.randbelow(10**15):015}"
     observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
-    writer = observed.write.option("partitionOverwriteMode", "static")
+    writer = observed.write.option("partitionOverwriteMode", "static").option("mapreduce.output.basename", name_of_job)
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    return int(counts.get["rows"])
+    files = sorted(name for _, name in table_files(Storage(rows.sparkSession, output), output))
+    # Of two jobs that write at once, Spark commits some of the other one's files as well.
+    if others := [name for name in files if _OF_A_JOB.match(name) and f"/{name_of_job}-" not in name]:
+        raise JobError(f"{output} has {others[0]} of another job, which wrote at the same time. Run it again")
+    return int(counts.get["rows"]), files
 
 
 def _extent(committed: DataFrame, found: DataFrame) -> dict[str, Any]:

@@ -175,13 +175,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         raise JobError(f"the groups in {folder} cannot be read ({first_line(exc)}): {remedy}") from exc
     if found != kafka_cluster_id:
         raise JobError(f"{folder} is of the Kafka cluster {found}, the snapshots are of {kafka_cluster_id}: {remedy}")
-    files, run_id = _files_in(spark, f"{folder}/groups"), summary.get("run_id")
-    other = sorted({parent for parent, _ in files if run_id and parent not in (f"run_id={run_id}", "groups")})
-    if other:  # of as many groups, and read at another time than the summary says
-        raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
-    written, there = summary.get("groups"), Storage(spark, folder).count_rows(path for _, path in files)
-    if written is not None and written != there:  # another run writes there, or was killed: its summary is elsewhere
-        raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
+    _check_files(Storage(spark, folder), folder, summary, remedy)
     if counts.get(CORRUPT) or counts.get(FUTURE):
         return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
     evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
@@ -193,13 +187,27 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     return LastCommits(rows=rows, evidence=evidence)
 
 
-def _files_in(spark: SparkSession, folder: str) -> list[tuple[str, str]]:
-    """Return the files of a table of ``commit_history``, each with the name of its folder."""
+def _check_files(storage: Storage, folder: str, summary: dict[str, Any], remedy: str) -> None:
+    """Raise ``JobError`` if the groups are not those of the run that wrote the summary."""
+    files, run_id = table_files(storage, f"{folder}/groups"), summary.get("run_id")
+    other = sorted({parent for parent, _ in files if run_id and parent not in (f"run_id={run_id}", "groups")})
+    if other:  # of as many groups, and read at another time than the summary says
+        raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
+    named = summary.get("files")  # earlier versions named none
+    if isinstance(named, list) and sorted(map(str, named)) != sorted(name for _, name in files):
+        raise JobError(f"{folder} has the groups of another try of the run {run_id}: {remedy}")
+    written, there = summary.get("groups"), storage.count_rows(f"{folder}/groups/{name}" for _, name in files)
+    if written is not None and written != there:  # another run writes there, or was killed: its summary is elsewhere
+        raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
+
+
+def table_files(storage: Storage, folder: str) -> list[tuple[str, str]]:
+    """Return the files of a table of ``commit_history``: the name of the folder of each, and its path in the table."""
     files = []
-    for parent, name in Storage(spark, folder).files_below(folder):
+    for parent, name in storage.files_below(folder):
         of_run = parent.startswith("run_id=")
         if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
-            files.append((parent, f"{folder}/{parent}/{name}" if of_run else f"{folder}/{name}"))
+            files.append((parent, f"{parent}/{name}" if of_run else name))
     return files
 
 
