@@ -14,6 +14,8 @@ from airflow_kafka_groups.spark.storage import Storage
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
 COLUMN = "backlog_slice"
+_MARK = "_writes-"
+"""How the file begins that is there while a run writes a slice; readers of the output pass over such names."""
 _FILES = frozenset({"parquet", "orc", "json", "csv", "text", "avro", "xml"})
 
 
@@ -42,8 +44,15 @@ class Output:
         if self._format in _FILES:
             self._make_room(context)
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
-            writer.mode("errorifexists").save(self._written)
-            self._require_alone(context)
+            storage, mark = Storage(self._spark, self._path), f"{self._path}/{_MARK}{context.run_id}-{context.attempt}"
+            storage.write_text(mark, "")
+            try:
+                writer.mode("errorifexists").save(self._written)
+                self._require_alone(context)
+                if not storage.exists(mark):  # Spark has committed only what tasks wrote after that
+                    raise self._shared("which deleted this slice while it was written")
+            finally:
+                storage.delete_file(mark)
             return
         if self._format == "delta":  # a transaction that was committed before is skipped
             writer = writer.option("txnAppId", context.run_id).option("txnVersion", context.slice)
@@ -77,7 +86,9 @@ class Output:
         storage = Storage(self._spark, self._path)
         of_run = f"{COLUMN}={context.run_id}-"
         there = [*storage.folders(self._path), *storage.files(self._path)]
-        others = [name for name in there if not name.startswith(of_run)]
+        marks = [name for name in there if name.startswith(f"{_MARK}{context.run_id}-")]
+        others = [name for name in there if not name.startswith(of_run) and name not in marks]
+        others.sort(key=lambda name: not name.startswith(_MARK))  # a run whose slice goes next learns of it
         if others and self._mode == "errorifexists":
             raise JobError(
                 f"{self._path} exists and has {others[0]}: give another --output, or --output-mode append or overwrite"
@@ -95,6 +106,7 @@ class Output:
                 f"another process works on this backlog too, and has written slice {context.slice}: this one stops "
                 "here, and has written nothing of it"
             )
-        for name in stale + (others if self._mode == "overwrite" else []):
+        marks = [name for name in marks if int(name.rpartition("-")[2]) < context.attempt]
+        for name in marks + stale + (others if self._mode == "overwrite" else []):
             storage.delete_folder(f"{self._path}/{name}")
         self._has_room = True
