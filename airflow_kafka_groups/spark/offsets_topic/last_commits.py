@@ -14,8 +14,9 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -27,7 +28,8 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.kafka.offsets import Range
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     CORRUPT,
     FUTURE,
@@ -35,6 +37,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
     TOPIC,
     NoAccessError,
+    Scanned,
     log_partitions,
     ranges_of,
     scanned,
@@ -117,27 +120,52 @@ def _read_log(
         # The snapshot exists, so what is read now includes what was committed while it was taken, whatever the clock.
         until = max(datetime.now(UTC), judged.observed_at)
         ranges = ranges_of(admin, partitions, since=since, read_committed=False)
-    try:
-        log = stack.enter_context(scanned(spark, properties, ranges, isolation_level="read_uncommitted"))
-    except SPARK_ERRORS as exc:
-        if _NOT_PERMITTED in str(exc):
-            raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
-        raise
-    whole = not log.doubts
+        try:
+            logs = [_scan(stack, spark, properties, ranges)]
+            ends = admin.log_ends(partitions, read_committed=False)
+            # A commit is compacted when its group has committed again. If that was before it was read, the newer one is
+            # behind the ends.
+            behind = [Range(each.partition, each.end, ends[each.partition].end) for each in ranges]
+            if any(each.offsets > 0 for each in behind):
+                logs.append(_scan(stack, spark, properties, behind, may_be_empty=True))
+        except SPARK_ERRORS as exc:
+            if _NOT_PERMITTED in str(exc):
+                raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
+            raise
+    doubts = [doubt for log in logs for doubt in log.doubts]
+    rows = reduce(DataFrame.union, (log.rows for log in logs))
     return LastCommits(
-        rows=last_commits(log.rows),
+        rows=rows.groupBy("group_id").agg(F.max("last_commit_at").alias("last_commit_at")),
         evidence=Evidence(
-            commits_until=until if whole else None,
-            commits_since=since if whole else None,
-            not_read="; ".join(log.doubts),
+            commits_until=None if doubts else until,
+            commits_since=None if doubts else since,
+            not_read="; ".join(doubts),
         ),
         summary={
-            "offsets": sum(each.offsets for each in ranges),
-            "records": log.counts[RECORDS],
+            "offsets": sum(each.offsets for each in (*ranges, *behind)),
+            "records": sum(log.counts[RECORDS] for log in logs),
             "seconds": round(time.monotonic() - begun, 1),
         },
-        warnings=(*warnings, *log.doubts),
+        warnings=(*warnings, *doubts),
     )
+
+
+def _scan(
+    stack: ExitStack,
+    spark: SparkSession,
+    properties: KafkaProperties,
+    ranges: Sequence[Range],
+    *,
+    may_be_empty: bool = False,
+) -> Scanned:
+    """Read these offsets once, and return the last commits in them.
+
+    If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
+    """
+    log = stack.enter_context(
+        scanned(spark, properties, ranges, isolation_level="read_uncommitted", may_be_empty=may_be_empty)
+    )
+    return replace(log, rows=last_commits(log.rows).localCheckpoint())
 
 
 def last_commits(scan: DataFrame) -> DataFrame:

@@ -92,10 +92,12 @@ def scanned(
     ranges: Sequence[Range],
     *,
     isolation_level: str = "read_committed",
+    may_be_empty: bool = False,
 ) -> Iterator[Scanned]:
     """Read and decode these offsets; the rows are released afterwards.
 
     :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
+    :param may_be_empty: whether all offsets may be those of transactions' markers. Default false.
 
     Raises ``JobError`` if there are offsets and Spark read no record of them.
     """
@@ -104,8 +106,9 @@ def scanned(
     with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
         records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
+        offsets = 0 if may_be_empty else sum(each.offsets for each in ranges)
         try:
-            yield Scanned(rows=rows, counts=_counts(rows, sum(each.offsets for each in ranges)))
+            yield Scanned(rows=rows, counts=_counts(rows, offsets))
         finally:
             rows.unpersist()
 
