@@ -12,7 +12,7 @@ from itertools import chain
 from typing import Any
 
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
@@ -99,8 +99,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         lags = partition_lag(rows, owners)
         found = _look_up(spark, arguments, lags, snapshot.kafka_cluster_id) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
+        counts = Observation()
         with exact_timestamps(spark):
-            with_seconds(lags, timestamps).coalesce(8).write.mode("overwrite").parquet(places[_LAG])
+            observed = with_seconds(lags, timestamps).coalesce(8).observe(counts, F.count(F.lit(1)).alias("rows"))
+            observed.write.mode("overwrite").parquet(places[_LAG])
     finally:
         rows.unpersist()
     written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
@@ -108,6 +110,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         sums = by(written, *names).orderBy(F.desc("lag"), *names)
         sums.coalesce(1).write.mode("overwrite").parquet(places[name])
     total = _first_rows(by(written), 1)[0]
+    if total["partitions"] != counts.get["rows"]:  # a folder that another job replaces loses what tasks have written
+        raise JobError(
+            f"{places[_LAG]} has {total['partitions']} rows where {counts.get['rows']} were written: another job wrote "
+            "there at the same time. Run it again"
+        )
     if table:
         table.replace(arguments.cluster, written, {snapshot.snapshot_id: total["partitions"]})
     summary = {
