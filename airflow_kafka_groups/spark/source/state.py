@@ -73,9 +73,10 @@ class ChangeState:
         """
         import pyarrow as pa
         import pyarrow.parquet as pq
+        from pyarrow import fs
 
         system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
-        if "://" not in self._folder:
+        if isinstance(system, fs.LocalFileSystem):  # also one that a URI names
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
