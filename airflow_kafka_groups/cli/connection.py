@@ -139,12 +139,13 @@ class Cluster:
     @cached_property
     def storage_path(self) -> str:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
+        from airflow_kafka_groups.hooks.arguments import read_place
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
 
         given: str | None = self._args.storage_path
         if given is None:
             _check_defaults()
-        found = default_storage() if given is None else given
+        found = default_storage() if given is None else read_place("--storage-path", given)
         if found is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
         return found

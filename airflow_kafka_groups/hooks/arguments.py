@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.url_secrets import has_secret
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 
@@ -187,10 +187,6 @@ def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
     return value
 
 
-_WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
-"""Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
-
-
 def read_storage_path(field: str, value: Any) -> str:
     """Read an absolute path or a URL. Relative paths are refused: tasks run in different working folders."""
     text = read_place(field, value)
@@ -200,38 +196,24 @@ def read_storage_path(field: str, value: Any) -> str:
 
 
 def read_place(field: str, value: Any) -> str:
-    """Read a path or a URL without a password.
+    """Read a path or a URL without a password or a token.
 
     With one, it would be in rendered templates, XComs and logs: an argument is checked before Airflow stores it.
     """
     text = read_text(field, value)
+    if has_secret(text):  # first of all: the other errors show the value
+        scheme = text.partition(":")[0] if "://" in text else "scheme"
+        raise ConfigurationError(
+            field,
+            f"{scheme}://…",
+            "a password, secret key or token in a URL would be in XCom and in logs: create an Airflow connection with "
+            f"it, and write the connection's id, such as {scheme}://my_connection@bucket/folder",
+        )
     try:
         urlsplit(text)
     except ValueError as exc:
         raise ConfigurationError(field, value, f"is neither a path nor a URL: {exc}") from exc
-    scheme, separator, rest = text.partition("://")
-    if separator and _has_password(scheme.lower().rpartition("::")[2], rest):
-        raise ConfigurationError(
-            field,
-            f"{scheme}://…",
-            "a password or secret key in a URL would be in XCom and in logs: create an Airflow connection with it, "
-            f"and write the connection's id, such as {scheme}://my_connection@bucket/folder",
-        )
     return text
-
-
-def _has_password(scheme: str, rest: str) -> bool:
-    """Return whether what follows ``://`` has a user and a password: also one with a slash, and in doubt."""
-    if scheme == "file":
-        return False
-    place = re.split("[/?#]", rest, maxsplit=1)[0]
-    user, at, _ = place.rpartition("@")
-    if at:
-        return ":" in user
-    host, colon, port = place.partition(":")
-    if not colon or "@" not in rest:
-        return False
-    return scheme in _WITHOUT_PORTS or not (host and port.isdecimal())
 
 
 def read_place_or_nothing(field: str, value: Any) -> str:

@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_flag,
     read_integer,
     read_number,
+    read_place,
     read_text,
 )
 from airflow_kafka_groups.hooks.fields import parse_once
@@ -35,9 +36,9 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
     "approve_above": read_integer,
     "dry_run_only": read_flag,
     "named_deletions": read_flag,
-    "storage_path": read_text,
+    "storage_path": read_place,
     "require_commit_log": read_flag,
-    "policy_file": read_text,
+    "policy_file": read_place,
 }
 
 
@@ -82,7 +83,7 @@ def default_storage() -> str | None:
 
     Raises ``ConfigurationError`` for defaults that cannot be read: they must not take a floor away.
     """
-    return optional(read_text)(f"{DEFAULTS}.storage_path", site_defaults().get("storage_path"))
+    return optional(read_place)(f"{DEFAULTS}.storage_path", site_defaults().get("storage_path"))
 
 
 def default_cluster(conn_id: str) -> str | None:

@@ -158,3 +158,13 @@ def test_a_floor_that_airflow_does_not_look_up_is_an_error(monkeypatch: pytest.M
     with pytest.raises(ConfigurationError, match=message) as caught:
         site_floors(ConnectionSettings(conn_id="c", properties={}), "/s")
     assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["storage_path", "policy_file"])
+def test_a_password_in_a_floor_is_not_repeated_to_who_chose_another_storage(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    configure(monkeypatch, **{name: "s3://AKIA:hidden@bucket/x"})
+    with pytest.raises(ConfigurationError, match=name) as caught:
+        site_floors(connection(), "/my/own")
+    assert "hidden" not in str(caught.value)

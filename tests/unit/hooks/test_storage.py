@@ -46,6 +46,10 @@ def test_a_kind_of_storage_without_its_provider_says_what_to_install() -> None:
         *("s3://AKIA:hidden@bucket/x", "s3://AKIA:hid/den@bucket/x", "s3://AKIA:hid+den%2F@bucket", "gs://:hidden@b"),
         *("s3://AKIA:/hidden@bucket/x", "s3://AKIA:7/hidden@bucket/x", "S3://AKIA:7/hidden@bucket/x"),
         *("sftp://me:hid#den@host/x", "sftp://me:hid?den@host/x", "simplecache::s3://AKIA:7/hidden@bucket/x"),
+        *("sftp://me:hid[den@host/x", "s3://AKIA:hid]den@bucket/x", "sftp://me:hid\u2100den@host/x"),
+        *("sftp:/me:hidden@host/x", "me:hidden@host:/x"),
+        *("abfss://c@acct.dfs.core.windows.net/f?sv=2024&sig=hidden", "s3://bucket/f?X-Amz-Signature=hidden"),
+        *("https://host/policy.yaml?access_token=hidden", "gs://bucket/f#secret=hidden"),
     ],
 )
 def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None:
@@ -56,7 +60,10 @@ def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None
 
 @pytest.mark.parametrize(
     "url",
-    ["nostore://my_conn@bucket/x", "nostore://host:9000/a@b", "nostore://my_conn@host:9000/a", "nostore://b/x:y@z"],
+    [
+        *("nostore://my_conn@bucket/x", "nostore://host:9000/a@b", "nostore://my_conn@host:9000/a"),
+        *("nostore://b/x:y@z", "nostore://b/x?design=1"),
+    ],
 )
 def test_a_connections_id_and_a_port_are_no_passwords(url: str) -> None:
     with pytest.raises(ConfigurationError, match="Install the provider"):

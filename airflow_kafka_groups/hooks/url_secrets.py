@@ -1,0 +1,36 @@
+"""Secrets in paths and URLs: what has one is refused, and not shown."""
+
+from __future__ import annotations
+
+import re
+
+_WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
+"""Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
+_PARAMETER = re.compile(
+    r"[?&#;](?:[^=&#;]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;]*|sig)=",
+    re.IGNORECASE,
+)
+"""A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs."""
+_LOGIN_WITHOUT_SLASHES = re.compile(r"[^/]*:.*@")
+"""As ``scp`` has it, or with a slash too few."""
+
+
+def has_secret(text: str) -> bool:
+    """Return whether a path or URL has a password or a token in it; in doubt it has."""
+    scheme, separator, rest = text.partition("://")
+    if not separator:
+        return _LOGIN_WITHOUT_SLASHES.match(text) is not None
+    innermost = scheme.lower().rpartition("::")[2]
+    return innermost != "file" and (_has_password(innermost, rest) or _PARAMETER.search(rest) is not None)
+
+
+def _has_password(scheme: str, rest: str) -> bool:
+    """Return whether what follows ``://`` has a user and a password: also one with a slash, and in doubt."""
+    place = re.split("[/?#]", rest, maxsplit=1)[0]
+    user, at, _ = place.rpartition("@")
+    if at:
+        return ":" in user
+    host, colon, port = place.partition(":")
+    if not colon or "@" not in rest:
+        return False
+    return scheme in _WITHOUT_PORTS or not (host and port.isdecimal())
