@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
 
 
 def create_local(path: Path, data: bytes) -> None:
@@ -47,6 +51,33 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def unless_absent(path: Path, read: Callable[[], T]) -> T:
+    """Return what is read of a path; where it is absent at first, by a second look.
+
+    NFS remembers for up to a minute that a name was absent, also one that another machine has created since.
+
+    Raises ``FileNotFoundError`` if it is absent, and what the reading raises.
+    """
+    try:
+        return read()
+    except FileNotFoundError:
+        _look_anew(path.parent)
+        return read()
+
+
+def _look_anew(folder: Path) -> None:
+    """Open a folder: then a network file system asks its server about what is in it."""
+    try:
+        os.close(os.open(folder, os.O_RDONLY))
+    except FileNotFoundError:  # which may only be remembered, too
+        if folder.parent != folder:
+            _look_anew(folder.parent)
+            with suppress(OSError):
+                os.close(os.open(folder, os.O_RDONLY))
+    except OSError:  # the reading itself shows what is wrong
+        pass
 
 
 def _write_through(path: Path, data: bytes) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
+from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import has_folders
@@ -94,10 +94,12 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
     local = local_path(path)
     with storage_errors("read", path):
         try:
-            if start is not None and end is not None:
-                data = _read_part(local, start, end) if local is not None else _read_range(path, start, end)
+            if local is not None:
+                data = unless_absent(local, lambda: _read_local(local, start, end))
+            elif start is not None and end is not None:
+                data = _read_range(path, start, end)
             else:
-                data = local.read_bytes() if local is not None else _read_object(path)
+                data = _read_object(path)
         except FileNotFoundError as exc:
             _require_folder(exc)
             return None
@@ -119,7 +121,7 @@ def list_names(folder: StoragePath) -> list[str]:
     if local is None:
         return sorted(_listed(folder))
     with storage_errors("listed", folder), suppress(FileNotFoundError):
-        return sorted(entry.name for entry in local.iterdir())
+        return unless_absent(local, lambda: sorted(entry.name for entry in local.iterdir()))
     return []
 
 
@@ -132,7 +134,7 @@ def list_kinds(folder: StoragePath) -> dict[str, set[bool]]:
     if local is None:
         return _listed(folder)
     with storage_errors("listed", folder), suppress(FileNotFoundError):
-        return {entry.name: {entry.is_dir()} for entry in sorted(local.iterdir())}
+        return unless_absent(local, lambda: {entry.name: {entry.is_dir()} for entry in sorted(local.iterdir())})
     return {}
 
 
@@ -187,7 +189,9 @@ def remove_folder(folder: StoragePath) -> None:
             _fs(folder).rmdir(_key(folder))
 
 
-def _read_part(path: Path, start: int, end: int) -> bytes:
+def _read_local(path: Path, start: int | None, end: int | None) -> bytes:
+    if start is None or end is None:
+        return path.read_bytes()
     with path.open("rb") as file:
         file.seek(start)
         return file.read(end - start)

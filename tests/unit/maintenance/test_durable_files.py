@@ -14,12 +14,14 @@ from airflow.sdk import ObjectStoragePath
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import (
     create_file,
+    list_kinds,
     list_names,
     read_file,
     require_writable,
     sync_file,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath
+from tests.fakes.network_folder import NetworkFolder
 
 
 @pytest.fixture(params=["path", "file://"])
@@ -63,6 +65,23 @@ def test_a_missing_folder_lists_as_empty_and_any_other_error_does_not(tmp_path: 
         list_names(tmp_path / "file")
     with pytest.raises(StorageError, match="could not be read: IsADirectoryError"):
         read_file(tmp_path)
+
+
+def test_what_another_machine_has_created_on_nfs_is_there_also_where_it_was_absent_a_moment_ago(
+    folder: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An absence is remembered for up to a minute: of the switch STOP, of a later run, of the record of a restore."""
+    create_file(folder / "new" / "one", b"x")
+    mount, local = NetworkFolder(monkeypatch), Path(str(folder).removeprefix("file://"))
+    for hidden in ({local / "new" / "one"}, {local / "new", local / "new" / "one"}):
+        mount.hidden = set(hidden)
+        assert read_file(folder / "new" / "one") == b"x"
+        mount.hidden = set(hidden)
+        assert list_names(folder / "new") == ["one"]
+        mount.hidden = set(hidden)
+        assert list_kinds(folder / "new") == {"one": {False}}
+    assert read_file(folder / "two") is None
+    assert read_file(folder / "three" / "four" / "five") is None
 
 
 def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(

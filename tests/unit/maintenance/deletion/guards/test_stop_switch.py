@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.deletion.guards import stop_switch
 from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.network_folder import NetworkFolder
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -44,6 +45,14 @@ def test_the_file_stops_whatever_is_in_it_and_its_first_line_is_shown(
     assert str(path) in why
     assert said in why
     assert len(why) < 500
+
+
+def test_a_file_that_another_machine_has_just_created_on_nfs_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mount = NetworkFolder(monkeypatch)
+    mount.hidden = {switch(tmp_path)}
+    assert why_stopped(layout_in(tmp_path)) is not None
 
 
 def test_a_storage_that_fails_stops_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

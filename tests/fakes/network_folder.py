@@ -1,0 +1,46 @@
+"""A folder on NFS, as one machine sees it: names that were absent stay so until somebody opens their folder."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class NetworkFolder:
+    """What one machine remembers as absent, and another one has created since.
+
+    ``hidden`` are such files and folders.
+    """
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.hidden: set[Path] = set()
+        read_bytes, iterdir, open_descriptor = Path.read_bytes, Path.iterdir, os.open
+
+        def read(path: Path) -> bytes:
+            self._require_known(path)
+            return read_bytes(path)
+
+        def listed(path: Path) -> Iterator[Path]:
+            self._require_known(path)
+            self._ask(path)
+            return iterdir(path)
+
+        def opened(path: Any, *how: Any, **more: Any) -> int:
+            self._require_known(Path(path))
+            self._ask(Path(path))
+            return open_descriptor(path, *how, **more)
+
+        monkeypatch.setattr(Path, "read_bytes", read)
+        monkeypatch.setattr(Path, "iterdir", listed)
+        monkeypatch.setattr(os, "open", opened)
+
+    def _require_known(self, path: Path) -> None:
+        if {path, *path.parents} & self.hidden:
+            raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    def _ask(self, folder: Path) -> None:
+        self.hidden = {path for path in self.hidden if path.parent != folder}
