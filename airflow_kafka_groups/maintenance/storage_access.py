@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.contracts import local_files
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -18,8 +21,13 @@ def has_folders(path: StoragePath) -> bool:
 
 
 def make_folder(folder: StoragePath) -> None:
-    """Create a folder and those above it. An object store has none: its library would create the bucket instead."""
-    if has_folders(folder):
+    """Create a folder and those above it. An object store has none: its library would create the bucket instead.
+
+    On a disk they are durable: a backup in a folder whose own name is lost by a power cut would be lost with it.
+    """
+    if isinstance(folder, Path):
+        local_files.make_folder(folder)
+    elif has_folders(folder):
         folder.mkdir(parents=True, exist_ok=True)
 
 

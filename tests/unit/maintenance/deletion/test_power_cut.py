@@ -1,0 +1,56 @@
+"""The power fails, and a disk loses whatever was not fsynced, also the names of folders."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.backup.file import load_backup
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.power_cut import PowerCut
+from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
+
+pytestmark = pytest.mark.safety
+
+
+def cluster() -> FakeAdmin:
+    admin = FakeAdmin(log=(0, 10))
+    admin.add("a", ("t", 0, 5), protocol_type="")
+    return admin
+
+
+async def test_what_was_deleted_has_its_backup_and_its_intent_also_in_the_first_clean_up_of_a_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another cluster's journal is there already, so the storage folder itself gets no new name that is fsynced."""
+    (tmp_path / "_journal" / "of another cluster").mkdir(parents=True)
+    disk = PowerCut(tmp_path, monkeypatch)
+    admin, layout = cluster(), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 1
+    disk.happen()
+    assert set(load_backup(layout, plan.plan_id).entries) == {"a"}
+    assert set(read_history(layout, CLUSTER_ID).deletions()) == {"a"}
+
+
+async def test_the_first_restore_of_a_folder_is_known_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    disk = PowerCut(tmp_path, monkeypatch)
+    propose = partial(propose_restore, admin, layout, plan.plan_id)
+    del admin.groups["a"]
+    await change_recorded(
+        admin, layout, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
+    )
+    assert set(admin.groups) == {"a"}
+    disk.happen()
+    assert set(KeepAliveRecords(layout).read()) == {"a"}
