@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.local_files import sync_folder
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
 
@@ -177,7 +179,7 @@ class Layout:
 
 
 def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
-    """Write a file atomically, as far as the storage allows, and verify it by reading it back.
+    """Write a file atomically, as far as the storage allows, and on a disk durably, and verify it by reading it back.
 
     Raises ``MaintenanceError`` if the storage returns other bytes than were written, and ``StorageError``.
     """
@@ -209,7 +211,10 @@ def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
             for data in parts:
                 file.write(data)
                 written.update(data)
+            file.flush()
+            os.fsync(file.fileno())  # before it has its name: after a power cut, the name could be all that is there
         part.replace(path)
+        sync_folder(path.parent)
     finally:
         part.unlink(missing_ok=True)  # on a full disk, each try would leave as much as there is room for
     with path.open("rb") as file:

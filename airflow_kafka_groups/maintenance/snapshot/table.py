@@ -12,7 +12,7 @@ from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
-from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder
+from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder, sync_file
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import make_folder
@@ -108,7 +108,9 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
         make_folder(folder)
         try:
             with (folder / SNAPSHOT_FILE).open("wb") as file:
-                return write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
+                rows = write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)
+            sync_file(folder / SNAPSHOT_FILE)  # before there is a manifest that vouches for it
+            return rows
         except BaseException:  # what does not fit would fill the disk for good
             with suppress(StorageError):
                 remove_file(folder / SNAPSHOT_FILE)

@@ -12,10 +12,11 @@ from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.fakes.power_cut import PowerCut
-from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
+from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
 
@@ -54,3 +55,18 @@ async def test_the_first_restore_of_a_folder_is_known_afterwards(
     assert set(admin.groups) == {"a"}
     disk.happen()
     assert set(KeepAliveRecords(layout).read()) == {"a"}
+
+
+async def test_a_snapshot_that_was_taken_shows_afterwards_that_a_group_was_in_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its group is Empty again when the plan that waited is approved."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    disk = PowerCut(tmp_path, monkeypatch)
+    admin.groups["a"].members = 1
+    await take_snapshot(admin, layout, now=Ticking(LATER))
+    admin.groups["a"].members = 0
+    disk.happen()
+    report = (await delete_plan(admin, layout, plan)).report
+    assert (report.counts["deleted"], report.kept_reasons) == (0, {"alive_before": 1})
