@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
 """After that, a request that was about to leave has left and was given up: its process died, or its answer is lost."""
 _POLL_SECONDS = 0.5
+_TRIES = 3
 
 
 async def wait_for_deletions(
@@ -32,17 +33,23 @@ async def wait_for_deletions(
 ) -> bool:
     """Wait until no request to delete one of these groups, or a topic of one, is under way; return whether any was.
 
-    What the journal cannot tell is not waited for: restores have to work without it.
+    What the journal cannot tell is not waited for: restores have to work without it. But a storage that does not answer
+    once or twice is asked again, and ends no wait for a request that was found.
 
     :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
     """
     wanted, deadline, waited = frozenset(group_ids), clock.now() + LONGEST_SECONDS, False
+    failures = 0
     while True:
         try:
             found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, now)
         except MaintenanceError as error:
-            log.warning("Whether a deletion is in progress is not known: %s", error)
-            return waited
+            failures += 1
+            if clock.now() >= deadline or (failures == _TRIES and not waited):
+                log.warning("Whether a deletion is in progress is not known: %s", error)
+                return waited
+            await asyncio.sleep(_POLL_SECONDS)
+            continue
         if not found or clock.now() >= deadline:
             return waited
         if not waited:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.restore import in_flight, recorded
@@ -100,6 +102,25 @@ async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_i
     assert (report.counts["deleted"], report.kept_reasons) == (1, {"excluded": 1})
     (run,) = read_history(layout, CLUSTER_ID).runs
     assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
+
+
+@pytest.mark.parametrize("fails", [1, 2, 3])
+async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, fails: int
+) -> None:
+    admin, layout, plan = scene
+    look, looks = in_flight._about_to_be_deleted, itertools.count(1)
+
+    def busy(*what: Any) -> set[str]:
+        if next(looks) == fails:
+            raise StorageError("503 Slow Down")
+        return look(*what)
+
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+    (result,) = (await begun[0]).results
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
 @pytest.mark.parametrize("moment", ["watch", "intent"])
