@@ -15,7 +15,7 @@ from tests.spark.test_source_stream import look
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
 
-class Slow(fs.LocalFileSystem):
+class Slow(fs.LocalFileSystem):  # type: ignore[misc]  # Arrow has no types
     """A file system on which another task saves right after one has looked whether there is a file."""
 
     other: Callable[[], None] | None = None

@@ -69,7 +69,7 @@ def read_earlier_tries(layout: Layout, task_run: str, shift_by: int, since: date
     """Return what the earlier tries of a task run meant to set.
 
     :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
-        the last slash, and a group may be another one's when what the task is mapped over was made anew.
+        the last slash, and a group may be another one's when what the task is mapped over was created again.
     :param shift_by: the distance of this try.
     :param since: only records of this time or later. Default: all.
 

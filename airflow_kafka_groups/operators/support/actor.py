@@ -23,8 +23,8 @@ def task_run_of(actor: Mapping[str, str]) -> str:
 def every_mapped_run_of(actor: Mapping[str, str]) -> str:
     """Return what all tasks of a mapped one have in common, too.
 
-    A group may be another one's when what the task is mapped over was made anew. The name is that of a task that is not
-    mapped.
+    A group may be another one's when what the task is mapped over was created again. The name is that of a task that
+    is not mapped.
     """
     return task_run_of({**actor, "map_index": NOT_MAPPED})
 

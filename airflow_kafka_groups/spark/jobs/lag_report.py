@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition

@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from tests.fakes.groups import Ticking
-from tests.unit.maintenance.backup.test_planned import cluster
+from tests.unit.maintenance.backup.scene import cluster
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 

@@ -14,8 +14,9 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from tests.exhaustive.maintenance.deletion.test_second_accidents import Killed, cluster, fates
+from tests.exhaustive.maintenance.deletion.test_second_accidents import Killed, cluster
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.unit.maintenance.deletion.steps import fates
 from tests.unit.maintenance.scene import backed_up, delete_names, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
