@@ -35,7 +35,7 @@ def test_a_task_that_looked_before_another_one_saved_does_not_replace_what_that_
     returned: list[Any] = []
     slow = Slow()
     slow.other = lambda: returned.append(others.save(0, 1, look(("g", 0, 12, None, ""))))
-    monkeypatch.setattr(mine, "_place", lambda: (slow, str(tmp_path)))
+    monkeypatch.setattr(mine, "_place", lambda *parts: (slow, "/".join((str(tmp_path), *parts))))
     returned.append(mine.save(0, 1, look(("g", 0, 10, None, ""))))
     kept = others.load(0, 1)
     assert [each["committed_offset"].to_pylist() for each in returned] == [kept["committed_offset"].to_pylist()] * 2
