@@ -56,7 +56,7 @@ async def delete_groups(
 
     :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
     """
-    send_by = math.inf if send_within is None else clock.now() + send_within
+    send_by = _send_by(send_within)
     wanted = group_ids_of(group_ids)
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
     done = _failed(refused)
@@ -101,7 +101,7 @@ async def delete_group_offsets(
 
     :param coordinator: the broker that described the group, as in ``delete_groups``.
     """
-    send_by = math.inf if send_within is None else clock.now() + send_within
+    send_by = _send_by(send_within)
     (group,) = group_ids_of([group_id], "group_id")
     for refusal in calls.refusals([group]).values():
         raise refusal
@@ -128,13 +128,12 @@ async def alter_group_offsets(
     Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
     that it works on at the same time.
     """
-    send_by = math.inf if send_within is None else clock.now() + send_within
+    send_by = _send_by(send_within)
     wanted = commits_of(offsets)
     refused = calls.refusals(wanted)
     done = _failed(refused)
     busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
-    topic = calls.cluster.metadata.offsets_topic
-    partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+    partitions = _offsets_partition_count(calls)
     buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
 
     busy.sort(key=buckets.__getitem__)
@@ -215,8 +214,7 @@ async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[
         for _ in range(_TURNS_BETWEEN):
             await asyncio.sleep(0)
         hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
-    topic = calls.cluster.metadata.offsets_topic
-    partitions = len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+    partitions = _offsets_partition_count(calls)
     buckets = dict(zip(group_ids, partitions_of_hashes(hashes, partitions), strict=True))
     return TombstoneSizes(offsets, partitions, buckets=buckets)
 
@@ -254,6 +252,16 @@ async def _empty_in_slices(
             some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
             return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
     return GroupResult(group_id)
+
+
+def _send_by(send_within: float | None) -> float:
+    """Return the time, on ``cluster.clock``, after which no request leaves."""
+    return math.inf if send_within is None else clock.now() + send_within
+
+
+def _offsets_partition_count(calls: Calls) -> int:
+    topic = calls.cluster.metadata.offsets_topic
+    return len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
 
 
 def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
