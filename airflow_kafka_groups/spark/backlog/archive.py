@@ -21,6 +21,7 @@ from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored, read_whole
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
@@ -179,7 +180,7 @@ def check_archive(
         if missing := each.offsets - records:
             is_compacted = each.partition.topic in compacted
             why = "compaction or transaction markers" if is_compacted else "transaction markers or aborted records"
-        offsets = {**each.partition._asdict(), "start": each.start, "end": each.end}
+        (offsets,) = range_rows([each])
         partitions.append({"group_id": group_id, **offsets, "records": records, "without_record": missing, "why": why})
     if found:
         group_id, where = sorted(found)[0]

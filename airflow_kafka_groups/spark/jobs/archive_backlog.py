@@ -88,15 +88,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1, of_named=True
     )
     snapshot = history.judged
-    # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
-    name, attempt = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids), uuid.uuid4().hex[:8]
-    output = arguments.output or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{attempt}"
-    summary_path = f"{output}.json" if arguments.output else f"{folder}/{paths.summary(_ARCHIVES, name)}"
-    storage = Storage(spark, output)
-    earlier = [] if arguments.output else [f"{folder}/{paths.ARCHIVES}/{name}.json"]  # of a former version
-    for path in (output, summary_path, *earlier):
-        if storage.exists(path):
-            raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
+    name = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)
+    output, summary_path = _new_places(spark, arguments.output, folder, name)
     require_shared(spark, output)
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
@@ -145,6 +138,19 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         table.replace(arguments.cluster, written, {name: summary["records"]})
     write_summary(spark, summary_path, summary)
     return summary
+
+
+def _new_places(spark: SparkSession, asked: str | None, folder: str, name: str) -> tuple[str, str]:
+    """Return the folder of an archive, and its summary. Raises ``JobError`` if one of them exists."""
+    # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
+    output = asked or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{uuid.uuid4().hex[:8]}"
+    summary_path = f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
+    earlier = [] if asked else [f"{folder}/{paths.ARCHIVES}/{name}.json"]  # of a former version
+    storage = Storage(spark, output)
+    for path in (output, summary_path, *earlier):
+        if storage.exists(path):
+            raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
+    return output, summary_path
 
 
 def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
