@@ -22,8 +22,7 @@ from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
-from airflow_kafka_groups.spark.ledger.catalogue import OPTION as TABLE
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
@@ -64,7 +63,7 @@ def groups(scanned: DataFrame) -> DataFrame:
 
 
 _TABLES = {
-    "commits": (commits, COMMIT_SCHEMA, TABLE),
+    "commits": (commits, COMMIT_SCHEMA, TABLE_OPTION),
     "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
 }
 

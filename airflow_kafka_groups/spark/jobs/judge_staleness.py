@@ -23,8 +23,7 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
-from airflow_kafka_groups.spark.ledger.catalogue import OPTION as OPTION_TABLE
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import (
     ALL,
     PLACEHOLDER,
@@ -97,7 +96,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     tables = {
         option: CatalogueTable(spark, name, schema, option=option)
         for option, name, schema in (
-            (OPTION_TABLE, arguments.table, VERDICT_SCHEMA),
+            (TABLE_OPTION, arguments.table, VERDICT_SCHEMA),
             (_OBSERVATIONS_TABLE, arguments.observations_table, OBSERVATION_SCHEMA),
         )
         if name
@@ -155,9 +154,9 @@ def _judge_cluster(
         )
     if _OBSERVATIONS_TABLE in tables:
         judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
-    if OPTION_TABLE in tables:
+    if TABLE_OPTION in tables:
         written = read_stored(spark, VERDICT_SCHEMA).parquet(output)
-        tables[OPTION_TABLE].replace(cluster, written, {snapshot_id: groups})
+        tables[TABLE_OPTION].replace(cluster, written, {snapshot_id: groups})
     summary = {
         "job": JOB,
         "cluster": cluster,

@@ -19,14 +19,14 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobEr
 from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.session import settings_of
 
-OPTION = "--table"
+TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
 _SPARK_CATALOGUE = "spark_catalog"
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
-def add_table(parser: argparse.ArgumentParser, what: str, option: str = OPTION) -> None:
+def add_table(parser: argparse.ArgumentParser, what: str, option: str = TABLE_OPTION) -> None:
     """Add an option that names a table."""
     parser.add_argument(
         option, type=_name, metavar="NAME", help=f"also write {what} to this table of the session's catalogue"
@@ -55,7 +55,7 @@ class CatalogueTable:
         name: str,
         columns: StructType,
         keys: tuple[str, str] = ("cluster", "snapshot_id"),
-        option: str = OPTION,
+        option: str = TABLE_OPTION,
     ) -> None:
         self.name, self._spark, self._keys = name, spark, keys
         self._quoted = ".".join(f"`{part}`" for part in name.split("."))
