@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import StructType
 
-_WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
+WHOLE = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 """Options of a reader: all of it or an error, also in a session that passes over files that it cannot read."""
 
-_CHECKED = {**_WHOLE, "parquet.page.verify-checksum.enabled": "true"}
+_CHECKED = {**WHOLE, "parquet.page.verify-checksum.enabled": "true"}
 
 
 def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFrameReader:
@@ -22,12 +22,6 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
     """
     reader = spark.read.options(**_CHECKED)
     return reader if schema is None else reader.schema(schema)
-
-
-def read_whole(spark: SparkSession, schema: StructType, file_format: str) -> DataFrameReader:
-    """Return a reader of files of any format, which fails if one cannot be read."""
-    reader = spark.read.format(file_format).options(**_WHOLE)
-    return reader if file_format.lower() == "delta" else reader.schema(schema)  # Delta's tables accept no schema
 
 
 def query(text: str, **frames: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import read_stored, read_whole
+from airflow_kafka_groups.spark.frames import WHOLE, read_stored
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
@@ -158,6 +158,13 @@ def write_archive(archive: DataFrame, output: str, file_format: str) -> None:
     writer.save(output)
 
 
+def read_archive(spark: SparkSession, output: str, file_format: str) -> DataFrame:
+    """Read an archive; a file that cannot be read fails the query."""
+    reader = spark.read.format(file_format).options(**WHOLE)
+    # Delta's tables accept no schema.
+    return (reader if file_format.lower() == "delta" else reader.schema(ARCHIVE_SCHEMA)).load(output)
+
+
 def check_archive(
     spark: SparkSession, output: str, file_format: str, backlogs: Mapping[str, Backlog], compacted: Collection[str]
 ) -> dict[str, Any]:
@@ -167,7 +174,7 @@ def check_archive(
 
     Raises ``JobError`` if it has rows of other groups or partitions, records outside their range, or duplicate records.
     """
-    written = read_whole(spark, ARCHIVE_SCHEMA, file_format).load(output)
+    written = read_archive(spark, output, file_format)
     counted = spark.sql(_COUNTS, written=written).collect()
     found = {(row["group_id"], Partition(row["topic"], row["partition"])): row for row in counted}
     partitions = []

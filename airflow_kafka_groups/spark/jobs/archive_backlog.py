@@ -24,6 +24,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
     of_groups,
+    read_archive,
     read_groups,
     read_plan,
     shared_ranges,
@@ -31,7 +32,6 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import read_whole
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -134,7 +134,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"exact counts are required. The archive in {output} has no summary, and so does not count"
         )
     if table:
-        written = read_whole(spark, ARCHIVE_SCHEMA, arguments.format).load(output)
+        written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
     write_summary(spark, summary_path, summary)
     return summary

@@ -12,9 +12,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, write_archive
+from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.frames import read_whole
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
@@ -79,7 +78,7 @@ def archived_to_delta(spark: SparkSession, output: str) -> int:
     record = (b"k", b"v", "t", 0, 7, NOW, 0, [("h", b"1")])
     write_archive(of_groups(spark.createDataFrame([record], RECORD_SCHEMA), wanted), output, "delta")
     records: int = check_archive(spark, output, "delta", wanted, ())["records"]
-    assert read_whole(spark, ARCHIVE_SCHEMA, "delta").load(output).select(*ARCHIVE_SCHEMA.names).count() == records
+    assert read_archive(spark, output, "delta").select(*ARCHIVE_SCHEMA.names).count() == records
     return records
 
 
