@@ -124,11 +124,8 @@ class OffsetsReached:
         """Read the committed offsets of all groups in one batched call."""
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
         waiting = missing(self.targets, found)
-        for group_id, wanted in self.targets.items():
-            if group_id not in waiting and (reason := behind(wanted, found[group_id].unwrap())):
-                waiting[group_id] = reason
         there = {id_: found[id_].unwrap() for id_ in self.targets if id_ not in waiting}
-        waiting |= await past_the_end(admin, there, self.targets)
+        waiting |= await short_of_targets(admin, there, self.targets)
         return poll_result(waiting, len(self.targets), self.any_group)
 
 
@@ -181,6 +178,15 @@ def behind(wanted: Mapping[TopicPartition, int], offsets: GroupOffsets) -> str |
 def known_offset(listed: object) -> int | None:
     """Return the offset that was listed, ``None`` if it is not known."""
     return listed.offset if isinstance(listed, ListedOffset) and listed.offset >= 0 else None
+
+
+async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
+    """Return the groups that have not reached their targets, or not certainly, with the reason.
+
+    :param groups: the committed offsets; there is a target for each group.
+    """
+    waiting = {id_: reason for id_, offsets in groups.items() if (reason := behind(targets[id_], offsets))}
+    return waiting | await past_the_end(admin, {id_: of for id_, of in groups.items() if id_ not in waiting}, targets)
 
 
 async def past_the_end(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetSpec
 from airflow_kafka_groups.triggers.conditions import (
     PollResult,
-    behind,
     known_offset,
     lagging,
     missing,
-    past_the_end,
     poll_result,
+    short_of_targets,
 )
 
 if TYPE_CHECKING:
@@ -81,10 +80,8 @@ class EndReached:
         waiting = missing(self.group_ids, found)
         there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
-        for group_id, offsets in there.items():
-            if group_id not in waiting and (reason := behind(self.targets[group_id], offsets)):
-                waiting[group_id] = reason
-        waiting |= await past_the_end(admin, {id_: of for id_, of in there.items() if id_ not in waiting}, self.targets)
+        there = {id_: of for id_, of in there.items() if id_ not in waiting}
+        waiting |= await short_of_targets(admin, there, self.targets)
         return poll_result(waiting, len(self.group_ids), self.any_group)
 
     async def _fix_ends(self, admin: AdminClient, groups: Mapping[str, GroupOffsets]) -> dict[str, str]:
