@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts.evidence import REQUIRED
+from airflow_kafka_groups.spark.jobs import commit_history
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic import last_commits
@@ -40,7 +42,7 @@ SMALL = {
 def busy() -> Iterator[KafkaCluster]:
     """A cluster whose log of commits is cleaned within moments, as it is on a slow machine in minutes."""
     with KafkaCluster(version="3.9.2", brokers=1, config=SMALL, timeout=50) as cluster:
-        create_topics(cluster.bootstrap, {TOPIC: 1})
+        create_topics(cluster.bootstrap, {TOPIC: 2})
         yield cluster
 
 
@@ -54,6 +56,19 @@ def those_of(rows: DataFrame) -> list[str]:
     return sorted(row["group_id"] for row in rows.select("group_id").collect() if row["group_id"] in BOTH)
 
 
+def read_slowly(monkeypatch: pytest.MonkeyPatch, module: ModuleType, bootstrap: str) -> None:
+    """Begin to read when the ends are known, and a group has committed once more."""
+
+    def slowly(*arguments: Any, **more: Any) -> AbstractContextManager[Scanned]:
+        monkeypatch.setattr(module, "scanned", scanned)
+        commit_offsets(bootstrap, {"alive": {(TOPIC, 0): 5}})
+        commits_of_others(bootstrap, 20)
+        time.sleep(5)
+        return scanned(*arguments, **more)
+
+    monkeypatch.setattr(module, "scanned", slowly)
+
+
 def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
     spark: SparkSession, busy: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,15 +77,7 @@ def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
     with KafkaAdmin(spark, load_properties(spark, path)) as admin:
         judged = manifest(tmp_path, admin.cluster_id())
 
-    def slowly(session: SparkSession, properties: Any, ranges: Any, **more: Any) -> AbstractContextManager[Scanned]:
-        """Begin to read when the ends are known, and the group has committed once more."""
-        monkeypatch.setattr(last_commits, "scanned", scanned)
-        commit_offsets(busy.bootstrap, {"alive": {(TOPIC, 0): 5}})
-        commits_of_others(busy.bootstrap, 20)
-        time.sleep(5)
-        return scanned(session, properties, ranges, **more)
-
-    monkeypatch.setattr(last_commits, "scanned", slowly)
+    read_slowly(monkeypatch, last_commits, busy.bootstrap)
     with ExitStack() as stack:
         found = read_log(stack, spark, path, REQUIRED, judged, 60.0)
         assert found.evidence.commits_until is not None
@@ -82,3 +89,22 @@ def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
         commits_of_others(busy.bootstrap, 20)
         time.sleep(5)
         assert those_of(found.rows) == BOTH
+
+
+def test_the_tables_of_commits_have_it_once(
+    spark: SparkSession, busy: KafkaCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(write_properties(tmp_path, busy.bootstrap))
+    commit_offsets(busy.bootstrap, {name: {(TOPIC, 0): 5, (TOPIC, 1): 6} for name in BOTH})
+    read_slowly(monkeypatch, commit_history, busy.bootstrap)
+    out = tmp_path / "out"
+    summary = commit_history.run(
+        spark, commit_history.parse_arguments(["--kafka-properties", path, "--output", str(out)])
+    )
+    commits = spark.read.parquet(str(out / "commits")).where("group_id IN ('alive', 'dead')").collect()
+    assert sorted((row["group_id"], row["partition"]) for row in commits) == [
+        (name, n) for name in BOTH for n in (0, 1)
+    ]
+    groups = spark.read.parquet(str(out / "groups")).where("group_id IN ('alive', 'dead')").collect()
+    assert sorted((row["group_id"], row["partitions"]) for row in groups) == [(name, 2) for name in BOTH]
+    assert summary["read_until"] is not None

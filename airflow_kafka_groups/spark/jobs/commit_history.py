@@ -11,6 +11,8 @@ import argparse
 import re
 import secrets
 import time
+from collections import Counter
+from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -24,7 +26,15 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
 from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
-from airflow_kafka_groups.spark.offsets_topic.reading import RIGHTS, TOPIC, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.spark.offsets_topic.reading import (
+    RIGHTS,
+    TOPIC,
+    Scanned,
+    behind_ends,
+    log_partitions,
+    ranges_of,
+    scanned,
+)
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
 from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
@@ -99,18 +109,24 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, (_, schema, option) in _TABLES.items()
         if (asked := getattr(arguments, option.strip("-").replace("-", "_")))
     }
-    with KafkaAdmin(spark, properties) as admin:
+    with KafkaAdmin(spark, properties) as admin, ExitStack() as stack:
         cluster_id = admin.cluster_id()
         partitions = log_partitions(admin)
         read_until = datetime.now(UTC)
         ends = admin.log_ends(partitions, read_committed=False)
         ranges = ranges_of(admin, partitions)
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
-    require_shared(spark, arguments.output)
-    Storage(spark, summary_path).delete_file(summary_path)
-    offsets = sum(each.offsets for each in ranges)
-    fit_shuffles(spark, offsets)
-    with scanned(spark, properties, ranges) as log:
+        require_shared(spark, arguments.output)
+        Storage(spark, summary_path).delete_file(summary_path)
+        offsets = sum(each.offsets for each in ranges)
+        fit_shuffles(spark, offsets)
+        log = stack.enter_context(scanned(spark, properties, ranges))
+        if behind := behind_ends(admin, ranges):
+            later = stack.enter_context(scanned(spark, properties, behind, may_be_empty=True))
+            counts = Counter(log.counts)
+            counts.update(later.counts)
+            log = Scanned(rows=_joined(log.rows, later.rows), counts=dict(counts))
+            offsets += sum(each.offsets for each in behind)
         counted, files = dict[str, int](), dict[str, list[str]]()
         for name, (made, _, _) in _TABLES.items():
             counted[name], files[name] = _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
@@ -151,6 +167,13 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     }
     write_summary(spark, summary_path, summary)
     return summary
+
+
+def _joined(rows: DataFrame, later: DataFrame) -> DataFrame:
+    """Add the rows of a scan that began where this one ended; of two commits of a partition, the later one counts."""
+    keys = ["group_id", "topic", "partition"]
+    newer = later.where("kind = 'commit'").select(*keys)
+    return rows.join(F.broadcast(newer), keys, "left_anti").unionByName(later)
 
 
 def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:

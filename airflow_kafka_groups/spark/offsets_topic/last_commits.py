@@ -38,6 +38,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     TOPIC,
     NoAccessError,
     Scanned,
+    behind_ends,
     log_partitions,
     ranges_of,
     scanned,
@@ -122,11 +123,7 @@ def _read_log(
         ranges = ranges_of(admin, partitions, since=since, read_committed=False)
         try:
             logs = [_scan(stack, spark, properties, ranges)]
-            ends = admin.log_ends(partitions, read_committed=False)
-            # A commit is compacted when its group has committed again. If that was before it was read, the newer one is
-            # behind the ends.
-            behind = [Range(each.partition, each.end, ends[each.partition].end) for each in ranges]
-            if any(each.offsets > 0 for each in behind):
+            if behind := behind_ends(admin, ranges, read_committed=False):
                 logs.append(_scan(stack, spark, properties, behind, may_be_empty=True))
         except SPARK_ERRORS as exc:
             if _NOT_PERMITTED in str(exc):

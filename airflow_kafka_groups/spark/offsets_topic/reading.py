@@ -85,6 +85,16 @@ def ranges_of(
     return [Range(where, min(starts.get(where, log.end), log.end), log.end) for where, log in ends.items()]
 
 
+def behind_ends(admin: KafkaAdmin, ranges: Sequence[Range], *, read_committed: bool = True) -> list[Range]:
+    """Return what was appended while these offsets were read; none if nothing was.
+
+    A commit is compacted when its group has committed again. If that was before it was read, the newer one is there.
+    """
+    ends = admin.log_ends([each.partition for each in ranges], read_committed=read_committed)
+    behind = [Range(each.partition, each.end, ends[each.partition].end) for each in ranges]
+    return [each for each in behind if each.offsets > 0]
+
+
 @contextmanager
 def scanned(
     spark: SparkSession,
