@@ -39,7 +39,7 @@ from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_range
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, folder_path
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
@@ -136,7 +136,11 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if table:
         written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
-    write_summary(spark, summary_path, summary)
+    if not storage.create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
+        raise JobError(
+            f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
+            f"The archive in {output} has no summary, and so does not count"
+        )
     return summary
 
 
