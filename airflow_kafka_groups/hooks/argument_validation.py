@@ -15,6 +15,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import signature
@@ -66,8 +67,8 @@ class Argument(Generic[T]):
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, _NOTHING)
-        if self._name in unread and _item_of_nothing(held[self._name], value):
-            raise ConfigurationError(self._name, value, f"an item of it: {_NOTHING}")
+        if self._name in unread:
+            value = _rendered_items(self._name, held[self._name], value)
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
@@ -151,15 +152,31 @@ def _is_literal(task: object, name: str) -> bool:
     return isinstance(getattr(type(task), name, None), Argument) and name not in _unread(task)
 
 
-def _item_of_nothing(before: Any, rendered: Any) -> bool:
-    """Return whether a template in a list became ``None``, which is the text of it unless a DAG renders natively.
+def _rendered_items(name: str, before: Any, rendered: Any) -> Any:
+    """Return what a list was rendered to, with the items in it that are no templates as they were.
 
-    It is a group's name and a pattern like any other, also one that keeps nothing.
+    Raises ``ConfigurationError`` for a template in it that became ``None``, or the text of that, unless a DAG renders
+    natively: it is a group's name and a pattern like any other, also one that keeps nothing.
     """
-    if not isinstance(before, list | tuple) or not isinstance(rendered, list | tuple) or len(before) != len(rendered):
-        return False
-    pairs = zip(before, rendered, strict=True)
-    return any(isinstance(old, str) and is_template(old) and str(new).strip() == "None" for old, new in pairs)
+    old, new = _items(before), _items(rendered)
+    if old is None or new is None or len(old) != len(new):
+        return rendered
+    for item, value in zip(old, new, strict=True):
+        if isinstance(item, str) and is_template(item) and str(value).strip() == "None":
+            raise ConfigurationError(name, rendered, f"an item of it: {_NOTHING}")
+    if isinstance(before, str):
+        return rendered
+    return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
+
+
+def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:
+    """Return a list, also one in JSON; ``None`` if it is none."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, list | tuple) else None
 
 
 def _outputs(task: Any) -> set[str]:

@@ -40,6 +40,18 @@ def test_an_item_that_renders_to_nothing_is_no_group_called_none(
         task.render_template_fields({"params": {"nothing": None}})
 
 
+def test_nor_is_one_in_a_list_in_json() -> None:
+    task = PlanCleanupOperator(task_id="t", **STORED, exclude='["a", "{{ params.nothing }}"]')
+    with pytest.raises(ConfigurationError, match=r"exclude.*rendered to nothing"):
+        task.render_template_fields({"params": {"nothing": None}})
+
+
+def test_a_name_beside_a_template_is_not_rendered() -> None:
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=["orders\n", "{{ params.other }}"])
+    task.render_template_fields({"params": {"other": "b"}})
+    assert task.group_ids == ["orders\n", "b"]
+
+
 def test_a_group_that_is_called_none_can_be_named() -> None:
     named: dict[str, Any] = {"group_ids": ["None", "{{ params.other }}"]}
     task = DeleteGroupsOperator(task_id="t", **STORED, **named)
