@@ -70,6 +70,15 @@ def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
     return list(value)
 
 
+def _is_of(cluster: str, result: Mapping[str, Any]) -> bool:
+    """Return whether what a task returned is of a cluster, by the folder of its file.
+
+    A list of clusters that is made anew may have another one at the place of a task that did not run again.
+    """
+    path = result.get("manifest") or result.get("plan_path")
+    return not isinstance(path, str) or cluster in path.split("/")
+
+
 class FleetReportOperator(DeclaredArguments, BaseOperator):
     """Roll up the clean-ups of a mapped task group: one page, one JSON file, and the numbers in its assets' events.
 
@@ -126,6 +135,10 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
                 return {}
             return ti.xcom_pull(f"{self.mapped_group}.{task_id}", map_indexes=index) or {}
 
+        if not all(_is_of(cluster["cluster"], result(task_id)) for task_id in ("list_offsets", "plan")):
+            other = f"{self.mapped_group}, whose tasks were of another cluster: clear them with the list of clusters"
+            conn_id, failed_state = cluster["kafka_groups_conn_id"], ClusterState.FAILED
+            return ClusterRun(cluster=cluster["cluster"], conn_id=conn_id, state=failed_state, failed_at=other)
         failed = next((name for name, state in states.items() if state == "failed"), None)
         failed = failed or next((name for name, state in states.items() if state not in _WELL), None)
         failed = failed or (None if states else f"{self.mapped_group}, which did not begin")
