@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
@@ -20,6 +21,7 @@ from airflow_kafka_groups.operators.offset_changes import (
     RestoreGroupOffsetsOperator,
 )
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from airflow_kafka_groups.operators.spark import CommitGroupBacklogOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -27,6 +29,7 @@ from tests.unit.operators import scene
 pytestmark = pytest.mark.safety
 
 DAY = 86_400
+ROWS = (("before", 5), ("to_commit", 9))
 
 
 def configure(monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
@@ -171,3 +174,29 @@ def test_another_storage_is_refused_by_every_task_that_changes_something(
         task.execute({})
     assert list(tmp_path.iterdir()) == []
     assert admin.calls == []
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "site/../elsewhere", "site-2"])
+def test_a_job_s_result_from_another_storage_is_not_committed(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """Its path comes from an XCom, which users can write: where they can write files, too, any offsets are in it."""
+    at = TopicPartition("t", 0)
+    admin.groups = {"a": FakeGroup({at: 5})}
+    site = tmp_path / "site"
+    configure(monkeypatch, storage_path=site)
+    for folder in {where, "site"}:
+        (tmp_path / folder.rpartition("/")[2]).mkdir(exist_ok=True)
+
+    def commit(path: str) -> dict[str, Any]:
+        forged = {"job": "process_group_backlog", "format": 1, "backlog_id": "b", "group_id": "a", "committed": 0}
+        row = {"topic": "t", "partition": 0, "leader_epoch": 3, "metadata": ""}
+        rows = {name: [{**row, "offset": offset}] for name, offset in ROWS}
+        Path(path).write_text(json.dumps({**forged, **rows, "ends": [{"topic": "t", "partition": 0, "offset": 9}]}))
+        scope: dict[str, Any] = {"task_id": "t", "storage_path": str(site), "cluster": scene.CLUSTER}
+        return CommitGroupBacklogOperator(**scope, backlog_id="b", result_path=path).execute({})
+
+    with pytest.raises(ConfigurationError, match=r"result_path.*in the site's storage"):
+        commit(f"{tmp_path}/{where}/result.json")
+    assert admin.groups["a"].positions == {at: 5}
+    assert commit(f"{site}/result.json")["counts"]["changed"] == 1
