@@ -133,7 +133,8 @@ class ConditionTrigger(BaseTrigger):
                 spread=random.random(),  # noqa: S311 - spreads load, hides nothing
             )
             left = float("inf") if self.deadline is None else self.deadline - time.time()
-            await asyncio.sleep(max(min(wait, left), 0.0))
+            soonest = 0.0 if polls else min(wait, FIRST_POLL_AFTER)  # also where the deadline is nearer
+            await asyncio.sleep(max(min(wait, left), soonest))
             result, message = await self._poll_once(shared, condition)
             if result is None and isinstance(condition, Observer):
                 condition.missed()

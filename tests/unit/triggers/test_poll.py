@@ -134,6 +134,7 @@ async def test_out_of_time_it_says_what_it_waited_for(admin: FakeAdmin) -> None:
     assert "waiting for a: state Dead" in event["message"]
 
 
+@pytest.mark.usefixtures("_hurried")
 async def test_past_the_deadline_it_still_looks_once(admin: FakeAdmin) -> None:
     admin.groups["a"] = FakeGroup()
     assert (await fire(trigger(deadline=1.0)))["status"] == "reached"
@@ -329,3 +330,20 @@ async def test_groups_are_gone_only_on_the_cluster_that_they_were_deleted_on(adm
     assert (await GroupsGone(group_ids=("a",), kafka_cluster_id=admin.cluster).check(admin)).reached  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="another-cluster"):
         await GroupsGone(group_ids=("a",), kafka_cluster_id="another-cluster").check(admin)  # type: ignore[arg-type]
+
+
+async def test_no_deadline_is_so_near_that_airflow_loses_the_task(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The deadline of a short sensor, or one that has passed while the triggerer was down."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    for deadline in (time.time() + 1, time.time() - 60):
+        one = trigger(deadline=deadline)
+        with monkeypatch.context() as patch:
+            patch.setattr(asyncio, "sleep", sleep)
+            assert (await fire(one))["status"] == "timeout"
+    assert [min(seconds, FIRST_POLL_AFTER) for seconds in slept] == [FIRST_POLL_AFTER] * 2
