@@ -22,7 +22,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.local_files import sync_folder
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
+from airflow_kafka_groups.maintenance.storage_access import is_there, make_folder, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -151,7 +151,7 @@ class Layout:
         places = paths.verdict_places(check_id("snapshot_id", snapshot_id))
         found = [(self.root / summary, self.root / folder) for summary, folder in places]
         with storage_errors("read", self.root):
-            return [place for place in found if place[0].exists()]
+            return [place for place in found if is_there(place[0])]
 
     def plan(self, plan_id: str) -> StoragePath:
         """Return the header of a plan."""

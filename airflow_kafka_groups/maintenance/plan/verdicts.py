@@ -14,6 +14,7 @@ from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
@@ -198,12 +199,10 @@ def _summary(path: StoragePath) -> Mapping[str, Any]:
 
 
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:
-    if not folder.exists():
-        raise SnapshotError(f"there are no verdicts in {folder}: run the Spark job first")
-    files = [path for path in folder.iterdir() if is_data_file(path.name)]
+    files = [folder / name for name in list_names(folder) if is_data_file(name)]
     if not files:
-        raise SnapshotError(f"{folder} is empty: run the Spark job again")
-    return sorted(files, key=lambda path: path.name)
+        raise SnapshotError(f"{folder} is empty, or not there: run the Spark job again")
+    return files
 
 
 def _read(path: StoragePath) -> Any:

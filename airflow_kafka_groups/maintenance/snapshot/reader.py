@@ -21,6 +21,7 @@ from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
+from airflow_kafka_groups.maintenance.storage_access import is_there
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
@@ -55,7 +56,7 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
     """
     path = layout.manifest(snapshot_id)
     with storage_errors("read", path):
-        incomplete = not path.exists() and layout.snapshot_data(snapshot_id).exists()
+        incomplete = not is_there(path) and layout.snapshot_data(snapshot_id).exists()
     if incomplete:
         raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
     return _read_manifest(layout, snapshot_id)

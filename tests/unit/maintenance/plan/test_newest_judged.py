@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.contracts.paths import verdict_places
-from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import layout_in
 
@@ -52,3 +54,32 @@ async def test_however_many_snapshots_of_named_groups_were_taken_since(
     layout = layout_in(tmp_path)
     first, *_ = await take(layout, ALL, NAMED, NAMED, NAMED)
     assert reader.latest_manifest(layout, to_judge=True).snapshot_id == first
+
+
+async def test_a_store_that_does_not_answer_is_no_reason_to_plan_from_an_older_snapshot(tmp_path: Path) -> None:
+    layout = layout_in(tmp_path)
+    first, second = await take(layout, ALL, ALL)
+    judge(layout, [first, second])
+    store, folder = busy_store(tmp_path)
+    layout = layout_in(folder)
+    assert newest_judged(layout) == second
+    store.busy = f"summaries/verdicts/{second}"
+    with pytest.raises(StorageError, match="503"):
+        newest_judged(layout)
+
+
+async def test_a_manifest_that_a_store_does_not_give_is_not_called_missing(tmp_path: Path) -> None:
+    (snapshot_id,) = await take(layout_in(tmp_path), ALL)
+    store, folder = busy_store(tmp_path)
+    store.busy = "manifests"
+    with pytest.raises(MaintenanceError, match="503"):
+        reader.load_manifest(layout_in(folder), snapshot_id)
+
+
+async def test_verdicts_that_a_store_does_not_give_are_not_called_missing(tmp_path: Path) -> None:
+    (snapshot_id,) = await take(layout_in(tmp_path), ALL)
+    judge(layout_in(tmp_path), [snapshot_id])
+    store, folder = busy_store(tmp_path)
+    store.busy = "tables/verdicts"
+    with pytest.raises(StorageError, match="503"):
+        load_verdicts(layout_in(folder), snapshot_id)
