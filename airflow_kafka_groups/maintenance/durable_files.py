@@ -25,7 +25,7 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import has_folders
+from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
 
 EXCLUSIVE_REMEDY = (
     "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
@@ -205,6 +205,8 @@ def _read_range(path: StoragePath, start: int, end: int) -> bytes:
 def _create_object(path: StoragePath, data: bytes) -> None:
     if _protocols(path) & _S3:
         _require_condition(path)
+    elif has_folders(path):
+        make_folder(path.parent)  # SFTP, SMB and HDFS have folders, and do not make them by themselves
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             _fs(path).pipe_file(_key(path), data, mode="create")
