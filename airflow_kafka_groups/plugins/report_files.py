@@ -14,12 +14,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
 from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.maintenance.report.page import HEAD
-from airflow_kafka_groups.maintenance.storage import check_id
+from airflow_kafka_groups.maintenance.storage import check_id, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -99,12 +99,15 @@ def _read(report: str, place: str) -> bytes:
     """Read a page. A task names a report; where that may lie, the other page may lie, too."""
     try:
         check_place(report)
-        with open_path("report", place).open("rb") as file:
+        path = open_path("report", place)
+        with storage_errors("read", path), path.open("rb") as file:
             content: bytes = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
+    except StorageError as exc:
+        if not isinstance(exc.__cause__, FileNotFoundError):
+            raise
         remedy = "It was removed, or is on a worker's disk that the API server cannot read"
         raise MaintenanceError(f"There is no file {place}. {remedy}") from None
-    except (OSError, ValueError, ConfigurationError) as exc:
+    except (ValueError, ConfigurationError) as exc:
         raise MaintenanceError(f"The report {place} cannot be read: {exc}") from exc
     if not content.startswith(HEAD.encode()) or len(content) > MAX_BYTES:
         raise MaintenanceError(f"{place} is not a report of this package")

@@ -1,0 +1,29 @@
+"""Reports that the page in Airflow reads from a storage."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.plugins import report_files
+from airflow_kafka_groups.plugins.report_files import NamedReport, read_report
+from tests.fakes.refusing_path import RefusingPath
+
+PLACE = "s3://bucket/prod/reports/20260301T120001Z-0c6d3c13.html"
+
+
+def test_a_storage_whose_error_is_its_library_s_own_is_an_error_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An error of botocore where credentials expired is no OSError: the page would be an internal error of Airflow."""
+    monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path, "open"))
+    with pytest.raises(MaintenanceError, match="AccessDenied"):
+        read_report(NamedReport(task_id="report", map_index=-1, path=PLACE))
+
+
+def test_a_report_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path / "gone.html"))
+    with pytest.raises(MaintenanceError, match="There is no file"):
+        read_report(NamedReport(task_id="report", map_index=-1, path=PLACE))
