@@ -12,6 +12,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_place,
     read_switch,
     read_text,
     read_text_or_nothing,
@@ -205,7 +206,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     """
 
     backlog_id = Argument(read_text)
-    result_path = Argument(read_text)
+    result_path = Argument(read_place)
 
     @sets_arguments
     def __init__(self, *, backlog_id: str, result_path: str, **kwargs: Any) -> None:

@@ -26,7 +26,11 @@ from airflow_kafka_groups.operators.offset_changes import (
 )
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.spark import (
+    CommitGroupBacklogOperator,
+    GroupOffsetsToSparkOperator,
+    KafkaSparkSubmitOperator,
+)
 from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
@@ -268,6 +272,16 @@ def test_a_secret_in_a_url_reaches_no_page_of_the_task(field: str, *, templated:
     with pytest.raises(ConfigurationError, match=rf"{field} \(got 's3://…'\)") as caught:
         task.render_template_fields({"params": {"place": url}})
     assert "h1dden" not in str(caught.value)
+
+
+@pytest.mark.safety
+def test_a_secret_in_the_url_of_a_job_s_result_reaches_no_page_of_the_task() -> None:
+    with DAG("d", schedule=None):
+        task = CommitGroupBacklogOperator(
+            task_id="commit", backlog_id="x", result_path="{{ place }}", storage_path="/data", cluster="c"
+        )
+    with pytest.raises(ConfigurationError, match=r"result_path \(got 's3://…'\)"):
+        task.render_template_fields({"place": "s3://AKIA:h1dden@bucket/x"})  # type: ignore[typeddict-unknown-key]
 
 
 @pytest.mark.parametrize("native", [True, False])
