@@ -44,7 +44,6 @@ from airflow_kafka_groups.membership.member import GroupMember, GroupProtocol, J
 from airflow_kafka_groups.membership.options import MemberOptions
 from airflow_kafka_groups.membership.session import MemberSession
 from airflow_kafka_groups.models import LEASE_GROUP_ID
-from airflow_kafka_groups.transport.base import Connector
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +63,6 @@ class MaintenanceLease:
     :param valid_for: seconds for which a heartbeat confirms the lease. At most half of ``session_timeout``, which is
         the default.
     :param acquire_timeout: seconds that ``async with`` waits for a lease held by another run. Default 60.
-    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
     :param now: the clock. Replaced in tests.
 
     Entering raises ``LeaseNotAcquiredError``, which names the holder, when another run still holds the lease after
@@ -80,7 +78,6 @@ class MaintenanceLease:
         session_timeout: float = 15.0,
         valid_for: float | None = None,
         acquire_timeout: float = 60.0,
-        connect: Connector | None = None,
         now: clock.Clock = clock.now,
     ) -> None:
         self.valid_for = session_timeout / 2 if valid_for is None else valid_for
@@ -99,7 +96,6 @@ class MaintenanceLease:
         self._acquire_timeout = acquire_timeout
         self._owns_cluster = isinstance(cluster, ClientConfig)
         self._cluster = ClusterClient(cluster) if isinstance(cluster, ClientConfig) else cluster
-        self._connect = connect
         self._now = now
         self._since = int(time.time() * 1000)
         self._session: MemberSession | None = None
@@ -154,7 +150,7 @@ class MaintenanceLease:
         if self._owns_cluster:
             await self._cluster.__aenter__()
         member = _LeaseMember(self)
-        session = MemberSession(self._cluster, member, self._options, connect=self._connect, now=self._now)
+        session = MemberSession(self._cluster, member, self._options, now=self._now)
         self._session = await session.__aenter__()
         return session
 

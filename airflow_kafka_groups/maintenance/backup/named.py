@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
-from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now
+from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
 NO_PLAN = "no plan"
@@ -31,7 +31,6 @@ async def backup_named(
     *,
     group_ids: Sequence[str] | None = None,
     groups: GroupFilter | None = None,
-    now: Clock = utc_now,
     progress: Progress = ignore_progress,
 ) -> Backup:
     """Back up groups by name or by pattern. The ``plan_id`` of the backup is its own id.
@@ -53,7 +52,7 @@ async def backup_named(
         wanted = check_group_ids(group_ids)
     not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not(listed.get(id_))) is not None}
     asked = [group_id for group_id in wanted if group_id not in not_backed_up]
-    draft = BackupDraft(now(), await TopicIds.of(admin, await read_topics(admin, asked)))
+    draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
     draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
         facts = _facts(listed[result.group_id])
@@ -62,7 +61,7 @@ async def backup_named(
         elif not committed_partitions(result.value):
             draft.left_out[result.group_id] = "no committed offset is visible"
         else:
-            draft.add(facts, entry_of(facts, result.value), now(), result.value)
+            draft.add(facts, entry_of(facts, result.value), utc_now(), result.value)
         progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
 
