@@ -73,7 +73,7 @@ def _read_clusters(field: str, value: Any) -> list[Mapping[str, str]]:
 def _is_of(cluster: str, result: Mapping[str, Any]) -> bool:
     """Return whether what a task returned is of a cluster, by the folder of its file.
 
-    A list of clusters that is made anew may have another one at the place of a task that did not run again.
+    A list of clusters that is made again may have another one at the place of a task that did not run again.
     """
     path = result.get("manifest") or result.get("plan_path")
     return not isinstance(path, str) or cluster in path.split("/")

@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
 from tests.lab.groups import commit_offsets
 from tests.spark.kafka import fill, write_properties
@@ -27,12 +28,12 @@ def test_the_second_does_not_replace_the_summary_of_the_first(
     snapshot(kafka, tmp_path, "two-archives")
     given = ["--kafka-properties", str(write_properties(tmp_path, kafka)), "--base", tmp_path.as_uri()]
     arguments = job.parse_arguments([*given, "--cluster", "c", "--group", "two-archives"])
-    check, first = job.check_archive, list[dict[str, Any]]()
+    first = list[dict[str, Any]]()
 
     def slowly(*of: Any) -> dict[str, Any]:
-        monkeypatch.setattr(job, "check_archive", check)
+        monkeypatch.setattr(job, "check_archive", check_archive)
         first.append(job.run(spark, arguments))
-        return check(*of)
+        return check_archive(*of)
 
     monkeypatch.setattr(job, "check_archive", slowly)
     with pytest.raises(JobError, match="another job has archived the same meanwhile, and an archive is never overwrit"):

@@ -54,12 +54,15 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
 
     Raises ``SnapshotError`` if it is missing, damaged or of another cluster, and ``StorageError``.
     """
-    path = layout.manifest(snapshot_id)
-    with storage_errors("read", path):
-        incomplete = not is_there(path) and layout.snapshot_data(snapshot_id).exists()
-    if incomplete:
-        raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
-    return _read_manifest(layout, snapshot_id)
+    try:
+        return _read_manifest(layout, snapshot_id)
+    except SnapshotError:
+        path = layout.manifest(snapshot_id)
+        with storage_errors("read", path):
+            incomplete = not is_there(path) and layout.snapshot_data(snapshot_id).exists()
+        if not incomplete:
+            raise
+    raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
 
 
 def _read_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:

@@ -136,7 +136,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if table:
         written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
-    if not storage.create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
+    if not Storage(spark, summary_path).create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
         raise JobError(
             f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
             f"The archive in {output} has no summary, and so does not count"

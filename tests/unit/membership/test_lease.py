@@ -34,7 +34,7 @@ class Clock:
 
 def lease_of(group: ScriptedGroup, clock: Clock | None = None, **options: float) -> MaintenanceLease:
     fields = {"session_timeout": 6.0, "acquire_timeout": 0.0, **options}
-    return MaintenanceLease(group.config, group_id="g", owner="me", now=clock or Clock(), **fields)  # type: ignore[arg-type]
+    return MaintenanceLease(group.config, group_id="g", owner="me", now=clock or Clock(), **fields)
 
 
 async def test_who_holds_it_may_go_on_and_says_by_what(group: ScriptedGroup) -> None:
