@@ -12,7 +12,7 @@ from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import OutcomeUnknownError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.keep_alive.records import (
@@ -107,13 +107,13 @@ async def change_recorded(
         place = (layout.root / CHANGES, f"{name}result.json")
         try:
             path = await asyncio.to_thread(write_listing, *place, end, "groups", found)
-        except StorageError as exc:
+        except MaintenanceError as exc:
             if dry_run:
                 raise
             changed = ", ".join(f"{outcome} {count}" for outcome, count in counts.items() if count)
             raise OutcomeUnknownError(  # not a failure of the storage, which is retried: a reset would be made twice
                 f"{exc}. The {what} itself was made before ({changed or 'no group'}), and only its result is not "
-                "recorded: make room, and run it again as a dry run to see the state"
+                "recorded: mend the storage, and run it again as a dry run to see the state"
             ) from exc
     return RecordedChanges(results=results, path=path)
 

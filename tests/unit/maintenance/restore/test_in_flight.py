@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import OutcomeUnknownError, StorageError
+from airflow_kafka_groups.maintenance import storage
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.maintenance.restore import in_flight, recorded
@@ -180,3 +181,19 @@ async def test_a_restore_goes_on_where_the_journal_cannot_be_read(scene: Scene, 
     (tmp_path / "_journal" / CLUSTER_ID / "00000001.json").write_text("{")
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
+
+
+async def test_a_result_that_reads_back_differently_does_not_hide_that_the_restore_was_made(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    write = storage._write_local
+
+    def damage(path: Path, parts: Any) -> bool:
+        return write(path, parts) and not path.name.endswith("-result.json")
+
+    monkeypatch.setattr(storage, "_write_local", damage)
+    del admin.groups["a"]
+    with pytest.raises(OutcomeUnknownError, match=r"differs from what was written.*was made before \(changed 1\)"):
+        await restore(admin, layout, plan.plan_id)
+    assert "a" in admin.groups
