@@ -265,14 +265,14 @@ def read_json(
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
 
-    Raises ``StorageError`` where a storage's own error is no ``OSError``.
+    Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
     with storage_errors("read", path):
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             raise error(f"{what} is missing: there is no {path}") from None
-        except OSError as exc:
+        except IsADirectoryError as exc:
             raise error(f"{what} cannot be read from {path}: {exc}") from exc
     return parse_json(data, path, what, error, formats=formats)
 

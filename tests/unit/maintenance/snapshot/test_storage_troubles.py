@@ -11,6 +11,7 @@ from typing import IO, Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.maintenance.snapshot import table
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
@@ -57,3 +58,20 @@ async def test_a_snapshot_that_does_not_fit_leaves_nothing_of_its_rows(
 
 def names_in(folder: Path) -> list[str]:
     return [path.name for path in folder.rglob("*")]
+
+
+async def test_a_storage_that_does_not_give_a_manifest_once_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What s3fs makes of a 503, and a disk of EIO, is an OSError: it was taken for a file that is not fit for good."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    admin.add("g", ("t", 0, 1))
+    await snapshot(admin, layout)
+
+    def fail(path: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(StorageError, match="Input/output error") as caught:
+        latest_manifest(layout)
+    assert not is_final(caught.value), "Airflow retries it"
