@@ -1,0 +1,38 @@
+"""What is a password or a token in a path or URL, and what only looks like one."""
+
+from __future__ import annotations
+
+import pytest
+
+from airflow_kafka_groups.hooks.url_secrets import has_secret
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("sftp://me:pa[ss@host/x", "s3://AKIA:7/x@bucket", "sftp:/me:x@host/x", "me:x@host:/x"),
+        *(
+            "abfss://c@acct/f?sv=1&sig=x",
+            "s3://b/f?X-Amz-Signature=x",
+            "https://h/f#access_token=x",
+            "az://c/f?sas_token=x",
+        ),
+    ],
+)
+def test_a_password_or_token_is_found(text: str) -> None:
+    assert has_secret(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/data/a:b@c",
+        "file:///data/me:x@y?sig=1",
+        "s3://conn@bucket/x",
+        "nostore://host:9000/a@b",
+        "s3://b/f?design=1",
+        "x",
+    ],
+)
+def test_what_only_looks_like_one_is_none(text: str) -> None:
+    assert not has_secret(text)
