@@ -42,7 +42,6 @@ ELSEWHERE = {
     "hooks/fields.py": "unit/hooks/test_kafka_groups.py",
     "hooks/probe.py": "unit/hooks/test_kafka_groups.py",
     "hooks/source_settings.py": "spark/test_source_settings.py",
-    "hooks/url_secrets.py": "unit/hooks/test_argument_validation.py",
     "maintenance/arrow_schema.py": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/named.py": "unit/operators/test_drill.py",
