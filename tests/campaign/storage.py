@@ -116,6 +116,10 @@ class ModelPath:
     def name(self) -> str:
         return self.path.rpartition("/")[2]
 
+    @property
+    def parent(self) -> ModelPath:
+        return ModelPath(self.fs, self.path.rpartition("/")[0])
+
     def __truediv__(self, part: str) -> ModelPath:
         return ModelPath(self.fs, f"{self.path}/{part}")
 
