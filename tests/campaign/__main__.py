@@ -48,7 +48,9 @@ def _told(summary: Summary) -> int:
     if summary.broken:
         seed = f"{summary.failing[0]}" if summary.failing else f"{summary.failing_prunings[0]} --pruning"
         print(f"Broken: {summary.broken}. Show one with: python -m tests.campaign --seed {seed}")
-    return int(bool(summary.broken))
+    if shows_nothing := not summary.deleted + summary.pruned:
+        print("Nothing was deleted, so that this shows nothing: look at the log of a seed")
+    return int(bool(summary.broken) or shows_nothing)
 
 
 def _one(story: Story) -> int:
