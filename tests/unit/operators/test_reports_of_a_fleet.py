@@ -12,7 +12,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils import session as sessions
 from sqlalchemy import create_engine, insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, configure_mappers
 
 from airflow_kafka_groups.links import REPORT_XCOM
 from airflow_kafka_groups.plugins.report_files import cluster_of, named_reports, newest_by_cluster
@@ -30,6 +30,7 @@ def path_of(cluster: int) -> str:
 def database(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each cluster's tasks name its report: a cluster is through before the next one begins."""
     import_all_models()  # type: ignore[no-untyped-call]  # Airflow's own
+    configure_mappers()  # otherwise done within the package, for whose own warnings tests fail
     engine = create_engine("sqlite://")
     TaskInstance.metadata.create_all(engine, [TaskInstance.__table__, XComModel.__table__])
     start = datetime(2026, 1, 1, tzinfo=UTC)
