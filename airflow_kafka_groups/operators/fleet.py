@@ -76,7 +76,8 @@ def _is_of(cluster: str, result: Mapping[str, Any]) -> bool:
     A list of clusters that is made again may have another one at the place of a task that did not run again.
     """
     path = result.get("manifest") or result.get("plan_path")
-    return not isinstance(path, str) or cluster in path.split("/")
+    # Folders further above may have a cluster's name, too: s3://prod/groups/east/plans/….json is not of prod.
+    return not isinstance(path, str) or path.split("/")[-3:-2] == [cluster]
 
 
 class FleetReportOperator(DeclaredArguments, BaseOperator):
