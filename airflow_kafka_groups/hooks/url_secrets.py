@@ -7,12 +7,15 @@ import re
 _WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
 _PARAMETER = re.compile(
-    r"[?&#;](?:[^=&#;]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;]*|sig)=",
+    r"[?&#;](?:[^=&#;/]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;/]*|sig)=",
     re.IGNORECASE,
 )
-"""A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs."""
-_LOGIN_WITHOUT_SLASHES = re.compile(r"[^/]*:.*@")
-"""As ``scp`` has it, or with a slash too few."""
+"""A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs.
+
+Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket.
+"""
+_LOGIN_WITHOUT_SLASHES = re.compile(r"(?!file:/)[^/]*:.*@", re.IGNORECASE)
+"""As ``scp`` has it, or with a slash too few. Hadoop spells a path on a disk ``file:/data``."""
 
 
 def has_secret(text: str) -> bool:

@@ -31,6 +31,9 @@ def test_a_password_or_token_is_found(text: str) -> None:
         "s3://conn@bucket/x",
         "nostore://host:9000/a@b",
         "s3://b/f?design=1",
+        "s3://b/R&D/token-service/run=1",
+        "s3://b/team#1/secrets/x/snapshot_id=1",
+        "file:/data/team@prod/policy.yaml",
         "x",
     ],
 )
