@@ -7,10 +7,12 @@ import re
 _WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
 _PARAMETER = re.compile(
-    r"[?&#;](?:[^=&#;/]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;/]*|sig)=",
+    r"[?&#;](?:sig|delegation"
+    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;/]*)=",
     re.IGNORECASE,
 )
-"""A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs.
+"""A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs, WebHDFS's
+``?delegation=``.
 
 Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket.
 """
@@ -24,7 +26,9 @@ def has_secret(text: str) -> bool:
     if not separator:
         return _LOGIN_WITHOUT_SLASHES.match(text) is not None
     innermost = scheme.lower().rpartition("::")[2]
-    return innermost != "file" and (_has_password(innermost, rest) or _PARAMETER.search(rest) is not None)
+    if innermost == "file":  # the path on a disk, after three slashes, may have anything in it
+        return _LOGIN_WITHOUT_SLASHES.match(rest) is not None
+    return _has_password(innermost, rest.lstrip("/")) or _PARAMETER.search(rest) is not None
 
 
 def _has_password(scheme: str, rest: str) -> bool:

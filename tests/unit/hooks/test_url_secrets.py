@@ -11,6 +11,7 @@ from airflow_kafka_groups.hooks.url_secrets import has_secret
     "text",
     [
         *("sftp://me:pa[ss@host/x", "s3://AKIA:7/x@bucket", "sftp:/me:x@host/x", "me:x@host:/x"),
+        *("s3:///AKIA:x@bucket/f", "S3A:////AKIA:x/y@bucket", "file://me:x@host/data", "webhdfs://h/f?delegation=x"),
         *(
             "abfss://c@acct/f?sv=1&sig=x",
             "s3://b/f?X-Amz-Signature=x",
