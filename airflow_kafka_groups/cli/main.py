@@ -112,14 +112,17 @@ def run_command(name: str, args: argparse.Namespace) -> int:
 
 
 def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace) -> str:
-    """Return the message of an error about an argument that has another name below an operator, as it was typed."""
+    """Return the message of an error about an argument that has another name below an operator, as it was typed.
+
+    What the site's defaults filled in was not typed.
+    """
     parser = argparse.ArgumentParser()
     COMMANDS[command].load().add_arguments(parser)
     names = {
         action.dest: (*action.option_strings, action.metavar or action.dest)[0]
         for action in parser._actions
         if getattr(args, action.dest, None) not in (None, action.default)
-    }
+    } | getattr(args, "site_fields", {})
     return str(error).replace(error.field, str(names.get(error.field, error.field)), 1)
 
 

@@ -48,7 +48,11 @@ def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
 
     if unknown := sorted(values.keys() - _READERS.keys()):
         raise ConfigurationError(f"{where}.{unknown[0]}", None, f"is not known. Known are {', '.join(_READERS)}")
-    return SiteFloors(**{name: _READERS[name](f"{where}.{name}", value) for name, value in values.items()})
+    read = {name: _READERS[name](f"{where}.{name}", value) for name, value in values.items()}
+    try:
+        return SiteFloors(**read)
+    except ConfigurationError as error:  # of an argument with the same name, somebody may have given another value
+        raise ConfigurationError(f"{where}.{error.field}", read[error.field], error.remedy) from None
 
 
 def connection_floors(settings: ConnectionSettings) -> SiteFloors:

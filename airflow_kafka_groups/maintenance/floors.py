@@ -68,7 +68,7 @@ class SiteFloors:
         for name in ("storage_path", "policy_file"):
             one, two = getattr(self, name), getattr(other, name)
             if None not in (one, two) and one != two:
-                raise ConfigurationError(name, two, f"the site and the connection differ: {one!r}")
+                raise ConfigurationError(f"floors.{name}", two, f"the site and the connection differ: {one!r}")
         named = {self.named_deletions, other.named_deletions}
         return SiteFloors(
             min_idle_seconds=_pick(max, self.min_idle_seconds, other.min_idle_seconds),

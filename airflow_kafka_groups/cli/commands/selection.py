@@ -65,7 +65,8 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
 
     :param renamed: options with another name in the defaults.
 
-    ``args.policy_field`` is what named the policy file, for errors. Returns the site's defaults. Raises
+    ``args.policy_field`` is what named the policy file, for errors, and ``args.site_fields`` has the names of the
+    defaults that filled in an option. Returns the site's defaults. Raises
     ``ConfigurationError`` for those that cannot be read.
     """
     from airflow_kafka_groups.hooks.arguments import optional, read_patterns, read_text
@@ -74,10 +75,12 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
 
     defaults = site_defaults()
     check_default_names(defaults)
+    args.site_fields = {}
     for name, (read, _) in numbers.items():
         of_site = renamed.get(name, name)
         if getattr(args, name) is None and defaults.get(of_site) is not None:
-            setattr(args, name, read(f"{DEFAULTS}.{of_site}", defaults[of_site]))
+            args.site_fields[name] = f"{DEFAULTS}.{of_site}"
+            setattr(args, name, read(args.site_fields[name], defaults[of_site]))
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
     if args.policy_file is not None:

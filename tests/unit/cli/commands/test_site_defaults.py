@@ -98,6 +98,27 @@ def test_a_default_that_cannot_be_is_named(stored: Cli, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
+    ("command", "name", "value"),
+    [("plan", "max_share", 0), ("plan", "min_idle_seconds", 0), ("prune-topics", "topic_idle_seconds", 0)],
+)
+def test_a_default_that_no_plan_can_have_is_no_option_that_was_typed(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, command: str, name: str, value: Any
+) -> None:
+    defaults(monkeypatch, **{name: value})
+    code, _, said = stored(command)
+    assert (code, f"KAFKA_GROUPS_DEFAULTS.{name} (got 0" in said, "--" in said) == (2, True, False)
+
+
+def test_a_floor_that_cannot_be_is_no_option_that_was_typed(
+    stored: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__STORAGE_PATH", str(tmp_path))
+    monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__MAX_SHARE", "7")
+    code, _, said = stored("plan", "--max-share", "0.5")
+    assert (code, "[kafka_groups].max_share (got 7.0)" in said, "--" in said) == (2, True, False)
+
+
+@pytest.mark.parametrize(
     ("option", "pace"), [((), 5.0), (("--groups-per-second", "2"), 2.0), (("--groups-per-second", "0"), None)]
 )
 def test_groups_are_deleted_at_the_pace_of_the_site(
