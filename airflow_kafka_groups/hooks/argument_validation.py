@@ -30,6 +30,7 @@ Reader = Callable[[str, Any], T]
 
 _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
+_RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
 
 
@@ -67,7 +68,7 @@ class Argument(Generic[T]):
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, _NOTHING)
-        if self._name in unread:
+        if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
             value = _rendered_items(self._name, held[self._name], value)
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
@@ -130,7 +131,11 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
+        vars(self)[_RENDERS] = True
+        try:
+            super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
+        finally:
+            vars(self).pop(_RENDERS, None)
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])

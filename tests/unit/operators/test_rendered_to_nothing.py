@@ -52,6 +52,14 @@ def test_a_name_beside_a_template_is_not_rendered() -> None:
     assert task.group_ids == ["orders\n", "b"]
 
 
+def test_a_list_that_is_set_in_the_place_of_one_with_a_template_is_taken_as_it_is() -> None:
+    """As a cluster policy of Airflow does: ``orders`` was deleted, though the list does not have it any more."""
+    task: Any = DeleteGroupsOperator(task_id="t", **STORED, group_ids=["{{ params.other }}", "orders"])
+    task.group_ids = ["a", "b"]
+    task.render_template_fields({"params": {}})
+    assert task.group_ids == ["a", "b"]
+
+
 def test_a_group_that_is_called_none_can_be_named() -> None:
     named: dict[str, Any] = {"group_ids": ["None", "{{ params.other }}"]}
     task = DeleteGroupsOperator(task_id="t", **STORED, **named)
