@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from airflow_kafka_groups.cli.registry import ArgumentTarget
+from airflow_kafka_groups.hooks.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
 
@@ -22,5 +23,9 @@ def flag_of(name: str) -> str:
 
 
 def absolute_place(text: str) -> str:
-    """Return the absolute path of a file that was named on the command line. A URL stays as it is, and so does ""."""
-    return text if not text or "://" in text else os.path.abspath(text)
+    """Return the absolute path of a file that was named on the command line. A URL stays as it is, and so does "".
+
+    What has a password, such as a URL with a slash too few, stays so that it is refused: in a path it would be shown.
+    """
+    is_secret = has_secret(text) and not os.path.exists(text)
+    return text if not text or "://" in text or is_secret else os.path.abspath(text)

@@ -33,5 +33,11 @@ def test_a_file_is_found_from_this_folder_and_a_url_anywhere() -> None:
         assert absolute_place(place) == place
 
 
+def test_a_file_that_is_there_has_no_password_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "12:30 me@work.yaml").touch()
+    assert absolute_place("12:30 me@work.yaml") == str(tmp_path / "12:30 me@work.yaml")
+
+
 def test_messages_show_the_short_flag() -> None:
     assert (flag_of("min_idle_seconds"), flag_of("max_groups")) == ("--min-idle", "--max-groups")

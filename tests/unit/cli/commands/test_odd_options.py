@@ -28,6 +28,13 @@ def test_a_url_that_cannot_be_parsed_is_bad_usage(
     assert url in capsys.readouterr().err
 
 
+@pytest.mark.safety
+def test_the_password_of_a_url_with_a_slash_too_few_is_not_shown(admin: FakeAdmin, stored: Cli) -> None:
+    """It is no URL, but a path below this folder is not what anybody meant."""
+    code, _, said = stored("plan", "--policy-file", "s3:/AKIA:s3cr3t@bucket/policy.yaml")
+    assert (code, "--policy-file (got" in said, "s3cr3t" in said) == (2, True, False), said
+
+
 def test_an_operator_refuses_such_a_url_clearly() -> None:
     with pytest.raises(ConfigurationError):
         open_path("storage_path", "s3://[bucket/x")
