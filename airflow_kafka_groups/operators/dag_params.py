@@ -16,6 +16,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.arguments import read_place_or_nothing
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 
@@ -23,6 +24,7 @@ _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
 LIMITS = ("min_idle_seconds", "min_observations", "max_gap_seconds")
 """What the job is asked for and a policy file may set."""
+_PLACES = ("storage_path", "policy_file")
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
 """The clean-up's form for many clusters: the policy file names them and their connections."""
@@ -158,6 +160,8 @@ def spark_settings() -> dict[str, Any]:
 
 
 def _check_default(name: str, param: Param) -> None:
+    if name in _PLACES and isinstance(param.value, str):  # Airflow stores a form, and shows it to everybody
+        read_place_or_nothing(f"{DEFAULTS}.{name}", param.value)
     try:
         param.resolve()
     except ParamValidationError as exc:
