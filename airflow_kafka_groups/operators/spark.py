@@ -198,7 +198,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
     """Commit what ``process_group_backlog --no-commit`` processed, unless the group was used meanwhile.
 
     :param backlog_id: the id that the result must have, as returned by ``GroupOffsetsToSparkOperator`` (templated).
-    :param result_path: the job's ``--result`` (templated).
+    :param result_path: the job's ``--result``: with the floor ``storage_path``, a file in that storage (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path", "targets"}``; pass ``targets`` to
     ``ListGroupOffsetsSensor``. Fails without a commit if the group has members, has moved or is protected. Do not retry
