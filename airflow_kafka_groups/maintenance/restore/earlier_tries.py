@@ -7,7 +7,7 @@ in between, and is kept.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -49,12 +49,16 @@ class EarlierTries:
         meant = self.groups.get(group_id, {}).get(where)
         return None if meant is None else meant.after.offset
 
-    def why_kept(self, group_id: str, now: Commits) -> str | None:
+    def why_kept(self, group_id: str, now: Commits, topics: Collection[str] | None = None) -> str | None:
         """Return why a group must not be changed again, or ``None``.
 
         :param now: its committed offsets.
+        :param topics: only these are to be changed; another task may have changed others, which are used since then.
+            Default: all.
         """
         for where, meant in self.groups.get(group_id, {}).items():
+            if topics is not None and where.topic not in topics:
+                continue
             found = now.get(where)
             if found is None or not (is_same(found, meant.after) or is_same(found, meant.before)):
                 at = "has no offset any more" if found is None else f"is at {found.offset}"

@@ -75,7 +75,7 @@ async def propose_reset(
         return end if found.offset < 0 else found.offset
 
     for group_id, (before, _, kept) in wanted.items():
-        if kept is None and (reason := tries.why_kept(group_id, before)) is not None:
+        if kept is None and (reason := tries.why_kept(group_id, before, topics)) is not None:
             wanted[group_id] = (before, [], reason)
     return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
 

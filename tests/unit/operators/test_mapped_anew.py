@@ -55,9 +55,9 @@ def test_what_another_of_its_tasks_found_in_use_is_kept(admin: FakeAdmin, tmp_pa
     assert delete(tmp_path, "a", 1)["kept_reasons"] == {"alive_before": 1}
 
 
-def shift(storage: Path, group_id: str, map_index: int, by: int = -2) -> dict[str, Any]:
+def shift(storage: Path, group_id: str, map_index: int, by: int = -2, topics: Any = None) -> dict[str, Any]:
     operator = ResetGroupOffsetsOperator(
-        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=[group_id], shift_by=by
+        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=[group_id], shift_by=by, topics=topics
     )
     return operator.execute(context(map_index))
 
@@ -77,3 +77,15 @@ def test_a_task_can_be_mapped_over_distances(admin: FakeAdmin, tmp_path: Path) -
     for map_index, group_id in enumerate("ab"):
         shift(tmp_path, group_id, map_index, -1 - map_index)
     assert [admin.groups[group_id].positions for group_id in "ab"] == [{at: 7}, {at: 5}]
+
+
+def test_a_task_can_be_mapped_over_the_topics_of_a_group(admin: FakeAdmin, tmp_path: Path) -> None:
+    """What another of its tasks set of another topic says nothing of this one's: also if that was used since."""
+    one, two = TopicPartition("t", 0), TopicPartition("u", 0)
+    admin.groups = {"a": FakeGroup({one: 8, two: 7})}
+    assert shift(tmp_path, "a", 0, topics=["t"])["counts"]["changed"] == 1
+    assert admin.groups["a"].positions == {one: 6, two: 7}
+    admin.groups = {"a": FakeGroup({one: 7, two: 7})}
+    assert shift(tmp_path, "a", 1, topics=["u"])["counts"]["changed"] == 1
+    assert admin.groups["a"].positions == {one: 7, two: 5}
+    assert shift(tmp_path, "a", 1, topics=["t"])["counts"]["kept"] == 1
