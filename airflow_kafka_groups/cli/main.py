@@ -25,6 +25,8 @@ _EPILOG = (
     "130 interrupted."
 )
 _HAPPENED = "stdout lacks the result; what happened is in"
+_OTHER_NAMES = {"kafka_groups_conn_id": "conn_id", "group_ids": "groups"}
+"""Arguments of operators that have another name here than their option."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -123,6 +125,7 @@ def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace)
         for action in parser._actions
         if getattr(args, action.dest, None) not in (None, action.default)
     } | getattr(args, "site_fields", {})
+    names |= {of_operator: names[typed] for of_operator, typed in _OTHER_NAMES.items() if typed in names}
     return str(error).replace(error.field, str(names.get(error.field, error.field)), 1)
 
 

@@ -35,6 +35,24 @@ def test_the_password_of_a_url_with_a_slash_too_few_is_not_shown(admin: FakeAdmi
     assert (code, "--policy-file (got" in said, "s3cr3t" in said) == (2, True, False), said
 
 
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("restore", "{plan_id}", "ghost"), "GROUP (got ['ghost'])"),
+        (("apply", "{plan_id}", "--digest", "x", "--yes"), "--digest (got 'x')"),
+        (("list", "--conn-id", "not-there"), "--conn-id (got 'not-there')"),
+        (("keep-alive", "a", "--assignor", ""), "--assignor (got"),
+    ],
+)
+def test_an_option_that_an_operator_knows_by_another_name_is_named_as_typed(
+    backed_up: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], shown: str
+) -> None:
+    command, *more = (word.format(**backed_up) for word in words)
+    stored = ["--storage-path", str(tmp_path), "--cluster", CLUSTER, "--conn-id", "kafka_groups_default"]
+    assert main([command, *(() if command == "list" else stored), *more]) == 2
+    assert shown in capsys.readouterr().err
+
+
 def test_an_operator_refuses_such_a_url_clearly() -> None:
     with pytest.raises(ConfigurationError):
         open_path("storage_path", "s3://[bucket/x")
