@@ -16,8 +16,9 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_place_or_nothing
+from airflow_kafka_groups.hooks.arguments import read_place
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
+from airflow_kafka_groups.hooks.url_secrets import has_secret
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
@@ -160,8 +161,8 @@ def spark_settings() -> dict[str, Any]:
 
 
 def _check_default(name: str, param: Param) -> None:
-    if name in _PLACES and isinstance(param.value, str):  # Airflow stores a form, and shows it to everybody
-        read_place_or_nothing(f"{DEFAULTS}.{name}", param.value)
+    if name in _PLACES and has_secret(str(param.value)):  # Airflow stores a form, and shows it to everybody
+        read_place(f"{DEFAULTS}.{name}", param.value)
     try:
         param.resolve()
     except ParamValidationError as exc:
