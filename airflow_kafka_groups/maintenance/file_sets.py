@@ -25,9 +25,10 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_file,
     remove_folder,
 )
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS
 from airflow_kafka_groups.maintenance.report.page import HEAD
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
 class FileKind(StrEnum):

@@ -22,7 +22,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.local_files import sync_folder
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage_access import is_there, make_folder, remedy_of
+from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -148,10 +148,11 @@ class Layout:
 
     def judged(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
         """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too."""
+        from airflow_kafka_groups.maintenance.json_files import is_there  # which needs this module
+
         places = paths.verdict_places(check_id("snapshot_id", snapshot_id))
         found = [(self.root / summary, self.root / folder) for summary, folder in places]
-        with storage_errors("read", self.root):
-            return [place for place in found if is_there(place[0])]
+        return [place for place in found if is_there(place[0])]
 
     def plan(self, plan_id: str) -> StoragePath:
         """Return the header of a plan."""
@@ -252,31 +253,6 @@ def json_bytes(data: Mapping[str, Any]) -> bytes:
     return (json.dumps(data, indent=1, allow_nan=False) + "\n").encode()
 
 
-def read_json(
-    path: StoragePath,
-    what: str,
-    error: type[MaintenanceError],
-    *,
-    formats: Collection[int] | None = (FORMAT,),
-) -> dict[str, Any]:
-    """Read a JSON object.
-
-    :param what: the kind of file for messages, e.g. ``"the plan"``.
-    :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
-    :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
-
-    Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
-    """
-    with storage_errors("read", path):
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            raise error(f"{what} is missing: there is no {path}") from None
-        except IsADirectoryError as exc:
-            raise error(f"{what} cannot be read from {path}: {exc}") from exc
-    return parse_json(data, path, what, error, formats=formats)
-
-
 def parse_json(
     content: bytes,
     path: StoragePath,
@@ -285,7 +261,7 @@ def parse_json(
     *,
     formats: Collection[int] | None = (FORMAT,),
 ) -> dict[str, Any]:
-    """Parse the content of a JSON file; see ``read_json``."""
+    """Parse the content of a JSON file; see ``json_files.read_json``."""
     try:
         data = json.loads(content)
     except (ValueError, RecursionError) as exc:

@@ -20,18 +20,6 @@ def has_folders(path: StoragePath) -> bool:
     return getattr(path, "protocol", None) not in _WITHOUT_FOLDERS  # an ObjectStoragePath's
 
 
-def is_there(path: StoragePath) -> bool:
-    """Return whether there is a small file. Not by ``exists``: of many storages, that is false after any error, too.
-
-    Raises whatever the storage raises but ``FileNotFoundError``.
-    """
-    try:
-        path.read_bytes()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def make_folder(folder: StoragePath) -> None:
     """Create a folder and those above it. An object store has none: its library would create the bucket instead.
 

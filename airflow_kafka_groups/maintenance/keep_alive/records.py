@@ -20,8 +20,9 @@ from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, 
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 log = logging.getLogger(__name__)
 

@@ -15,9 +15,10 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, storage_errors
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")

@@ -16,8 +16,9 @@ from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_from, is_same, name_of
-from airflow_kafka_groups.maintenance.storage import Layout, read_json
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 
 TASK_RUN = "task_run"

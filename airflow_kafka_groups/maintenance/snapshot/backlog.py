@@ -15,9 +15,10 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import BACKLOGS
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_json
 from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
 
 JOB = "process_group_backlog"

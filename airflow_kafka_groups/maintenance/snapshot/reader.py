@@ -18,10 +18,10 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
+from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
-from airflow_kafka_groups.maintenance.storage import Layout, read_json, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import is_there
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100

@@ -6,12 +6,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import fsspec  # type: ignore[import-untyped]
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
 from airflow_kafka_groups.maintenance import storage
-from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder, read_json
+from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder
 from tests.fakes.refusing_path import BotoError, RefusingPath
 
 ID = "20260301T120000Z-0123abcd"
@@ -125,6 +127,7 @@ def test_a_folder_in_place_of_a_file_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize("base", ["file", "memory"])
 def test_airflows_object_storage_is_such_a_path(base: str, tmp_path: Path) -> None:
     sdk = pytest.importorskip("airflow.sdk")
+    sdk.io.attach("memory", fs=fsspec.filesystem("memory"))
     root = sdk.ObjectStoragePath(f"file://{tmp_path}" if base == "file" else "memory://groups/base")
     layout = Layout(root, "prod")
     path = storage.write_json(layout.root / "plans", f"{ID}.json", {"format": 1, "x": [1]})

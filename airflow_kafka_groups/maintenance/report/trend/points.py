@@ -19,9 +19,10 @@ from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, read_file
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.shown import shortened
-from airflow_kafka_groups.maintenance.storage import Layout, parse_json, read_json, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, parse_json, write_json
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
-from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
@@ -17,6 +18,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.network_folder import NetworkFolder
 from tests.unit.maintenance.scene import layout_in
 
 ALL, NAMED = None, ["a"]
@@ -83,3 +85,49 @@ async def test_verdicts_that_a_store_does_not_give_are_not_called_missing(tmp_pa
     store.busy = "tables/verdicts"
     with pytest.raises(StorageError, match="503"):
         load_verdicts(layout_in(folder), snapshot_id)
+
+
+async def test_a_summary_that_another_machine_has_just_written_on_nfs_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever looked for it a moment ago, such as a report, made NFS remember that it is absent."""
+    layout = layout_in(tmp_path)
+    first, second = await take(layout, ALL, ALL)
+    judge(layout, [first, second])
+    summary = Path(str(layout.root / verdict_places(second)[0][0]))
+    mount = NetworkFolder(monkeypatch)
+    for hidden in (summary, Path(str(layout.manifest(second)))):
+        mount.hidden = {hidden}
+        assert newest_judged(layout) == second
+
+
+async def test_the_404_of_a_proxy_is_no_reason_to_plan_from_an_older_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = layout_in(tmp_path)
+    first, second = await take(layout, ALL, ALL)
+    judge(layout, [first, second])
+    store, folder = busy_store(tmp_path)
+    layout = layout_in(folder)
+    store.busy = f"summaries/verdicts/{second}"
+
+    def answer(path: object) -> None:
+        if store.busy in str(path):
+            answered = OSError("An error occurred (404)")
+            answered.response = {"Error": {"Code": "404"}}  # type: ignore[attr-defined]
+            raise FileNotFoundError(str(path)) from answered
+
+    monkeypatch.setattr(store, "_answer", answer)
+    with pytest.raises(StorageError, match="404 does not say what is missing"):
+        newest_judged(layout)
+    store.busy = f"manifests/{second}"
+    with pytest.raises(StorageError, match="404 does not say what is missing"):
+        reader.load_manifest(layout, second)
+
+
+def test_a_folder_in_place_of_a_manifest_is_damage(tmp_path: Path) -> None:
+    """Another try would find it there, too."""
+    layout, snapshot_id = layout_in(tmp_path), new_id(NOW)
+    Path(str(layout.manifest(snapshot_id))).mkdir(parents=True)
+    with pytest.raises(SnapshotError, match="Is a directory"):
+        reader.load_manifest(layout, snapshot_id)

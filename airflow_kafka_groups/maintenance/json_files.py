@@ -1,0 +1,50 @@
+"""JSON files of which only "not found" means that there are none; see ``durable_files``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json
+
+
+def read_json(
+    path: StoragePath,
+    what: str,
+    error: type[MaintenanceError],
+    *,
+    formats: Collection[int] | None = (FORMAT,),
+) -> dict[str, Any]:
+    """Read a JSON object.
+
+    :param what: the kind of file for messages, e.g. ``"the plan"``.
+    :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
+    :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
+
+    Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
+    """
+    try:
+        data = read_file(path)
+    except StorageError as exc:
+        if isinstance(exc.__cause__, IsADirectoryError):
+            raise error(f"{what} cannot be read from {path}: {exc.__cause__}") from exc
+        raise
+    if data is None:
+        raise error(f"{what} is missing: there is no {path}")
+    return parse_json(data, path, what, error, formats=formats)
+
+
+def is_there(path: StoragePath) -> bool:
+    """Return whether there is a small file. Not by ``exists``: of many storages, that is false after any error, too.
+
+    Raises ``StorageError``.
+    """
+    try:
+        return read_file(path) is not None
+    except StorageError as exc:
+        if isinstance(exc.__cause__, IsADirectoryError):  # whoever reads it says what is wrong
+            return True
+        raise
