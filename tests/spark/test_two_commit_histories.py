@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -107,6 +108,33 @@ def test_all_groups_are_written_and_counted(
     with settings_of(spark, {"spark.sql.adaptive.enabled": adaptive}):
         summary = read()
     assert (summary["commits"], summary["groups"]) == (count, count)
+
+
+def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
+    spark: SparkSession, read: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An executor that has rows of the log is lost; what gave way to later commits meanwhile is in neither scan."""
+    cleaned, scanned = tmp_path / "cleaned", vars(job)["scanned"]  # the log of this test
+
+    def what_is_left(batches: Iterator[Any]) -> Iterator[Any]:
+        yield from (batch.slice(0, batch.num_rows - cleaned.exists()) for batch in batches)
+
+    @contextmanager
+    def cached(*arguments: Any) -> Iterator[Scanned]:
+        with scanned(*arguments) as log:
+            rows = log.rows.coalesce(1).mapInArrow(what_is_left, log.rows.schema).persist()
+            assert rows.count() == len(GROUPS)
+            yield replace(log, rows=rows)
+
+    def lost(*_: Any) -> list[Any]:
+        spark.catalog.clearCache()
+        cleaned.touch()
+        return []
+
+    monkeypatch.setattr(job, "scanned", cached)
+    monkeypatch.setattr(job, "behind_ends", lost)
+    summary = read()
+    assert (summary["commits"], summary["groups"]) == (len(GROUPS), len(GROUPS))
 
 
 @pytest.mark.parametrize("table", ["commits", "groups"])

@@ -33,6 +33,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     behind_ends,
     log_partitions,
     ranges_of,
+    read_once,
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
@@ -120,9 +121,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         Storage(spark, summary_path).delete_file(summary_path)
         offsets = sum(each.offsets for each in ranges)
         fit_shuffles(spark, offsets)
-        log = stack.enter_context(scanned(spark, properties, ranges))
+        log = read_once(stack.enter_context(scanned(spark, properties, ranges)))
         if behind := behind_ends(admin, ranges):
-            later = stack.enter_context(scanned(spark, properties, behind, may_be_empty=True))
+            later = read_once(stack.enter_context(scanned(spark, properties, behind, may_be_empty=True)))
             counts = Counter(log.counts)
             counts.update(later.counts)
             log = Scanned(rows=_joined(log.rows, later.rows), counts=dict(counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from pyspark import StorageLevel
@@ -121,6 +121,16 @@ def scanned(
             yield Scanned(rows=rows, counts=_counts(rows, offsets))
         finally:
             rows.unpersist()
+
+
+def read_once(log: Scanned) -> Scanned:
+    """Return a scan whose rows are kept, so that nothing of the log is read again.
+
+    If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
+    """
+    rows = log.rows.localCheckpoint()
+    log.rows.unpersist()
+    return replace(log, rows=rows)
 
 
 def _counts(rows: DataFrame, offsets: int) -> dict[str, int]:
