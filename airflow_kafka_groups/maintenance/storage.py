@@ -87,6 +87,16 @@ def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
         raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy_of(exc)}") from exc
 
 
+def is_of_storage(error: Exception) -> bool:
+    """Return whether an ``OSError`` from the reading of a Parquet file is the storage's own: another try may read it.
+
+    For a file that is damaged, pyarrow raises a bare ``OSError`` without a number.
+    """
+    if isinstance(error, FileNotFoundError | IsADirectoryError):
+        return False
+    return isinstance(error, OSError) and (type(error) is not OSError or error.errno is not None)
+
+
 def check_id(field: str, value: object) -> str:
     """Return the id, or raise ``ConfigurationError`` for one that ``new_id()`` cannot have made."""
     if not isinstance(value, str) or not ids.is_id(value):

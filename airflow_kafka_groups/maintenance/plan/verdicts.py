@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, storage_errors
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, is_of_storage, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")
@@ -221,6 +221,8 @@ def _read(path: StoragePath) -> Any:
             table = parquet.read(columns=present, use_threads=False)
         columns = {name: _cast(table[name], schema.field(name).type, name) for name in present}
     except (OSError, KeyError, ValueError, pa.ArrowException) as exc:
+        if is_of_storage(exc):
+            raise
         raise SnapshotError(f"{path} cannot be read: {exc}") from exc
     for column in _REQUIRED:
         if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), literal(True)).as_py()) >= 0:

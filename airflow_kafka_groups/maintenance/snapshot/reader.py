@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
-from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
+from airflow_kafka_groups.maintenance.storage import Layout, is_of_storage, storage_errors
 
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
@@ -244,6 +244,8 @@ class SnapshotReader:
             except FileNotFoundError:
                 raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
             except (OSError, KeyError, pa.ArrowException) as exc:
+                if is_of_storage(exc):
+                    raise
                 raise SnapshotError(f"{path} cannot be read: {exc}") from exc
 
     def _batches(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:

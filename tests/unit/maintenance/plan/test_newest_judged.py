@@ -11,10 +11,11 @@ import pytest
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from airflow_kafka_groups.maintenance.storage import Layout, write_file, write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import NOW, FakeGroup, Ticking
@@ -131,3 +132,19 @@ def test_a_folder_in_place_of_a_manifest_is_damage(tmp_path: Path) -> None:
     Path(str(layout.manifest(snapshot_id))).mkdir(parents=True)
     with pytest.raises(SnapshotError, match="Is a directory"):
         reader.load_manifest(layout, snapshot_id)
+
+
+async def test_rows_that_a_store_does_not_give_once_are_tried_again(tmp_path: Path) -> None:
+    """They are most of what is read: a failure that passes is met there first, and is no file that is not fit."""
+    (snapshot_id,) = await take(layout_in(tmp_path), ALL)
+    judge(layout_in(tmp_path), [snapshot_id])
+    write_file(layout_in(tmp_path).judged(snapshot_id)[0][1], "part-00000.parquet", b"rows")
+    store, folder = busy_store(tmp_path)
+    for read in (reader.SnapshotReader, load_verdicts):
+        store.busy = ".parquet"
+        with pytest.raises(StorageError, match="503") as caught:
+            read(layout_in(folder), snapshot_id)
+        assert not is_final(caught.value), "Airflow retries it"
+    store.busy = "nothing"
+    with pytest.raises(SnapshotError, match="cannot be read"):
+        load_verdicts(layout_in(folder), snapshot_id)
