@@ -17,7 +17,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, read_file
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
@@ -136,6 +136,8 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
             entry |= {"created_at": header["created_at"], "counts": header["counts"]}
             found.append(TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))}))
+        except StorageError:  # what is left out now would be left out for good
+            raise
         except (MaintenanceError, *_DAMAGED) as exc:
             log.warning("plan %s is not in the trend: %s", plan_id, exc)
     return found

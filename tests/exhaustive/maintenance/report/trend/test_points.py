@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -147,3 +148,21 @@ def test_a_storage_that_fails_is_no_file_that_is_lost(
         with pytest.raises(StorageError, match="does not answer"):
             update_trend(layout, point(1))
     assert path.read_text() == before
+
+
+async def test_a_plan_that_the_storage_does_not_give_once_is_not_left_out_for_good(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is made of the plans once: what it lacks then, it lacks in all later reports."""
+    plan, read = await planned(FakeAdmin(), layout), Path.read_bytes
+
+    def away(path: Path) -> bytes:
+        if path == layout.plan(plan.plan_id):
+            raise OSError(errno.EIO, "Input/output error")
+        return read(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "read_bytes", away)
+        with pytest.raises(StorageError, match="Input/output error"):
+            update_trend(layout, point(10**4))
+    assert [each.plan_id for each in update_trend(layout, point(10**4))] == [plan.plan_id, point(10**4).plan_id]
