@@ -76,6 +76,7 @@ ELSEWHERE = {
     "protocol/": "unit/protocol/test_messages.py",
     "protocol/hot_codecs/": "exhaustive/protocol/hot_codecs/test_hot_codecs.py",
     "protocol/membership_apis/": "unit/protocol/test_membership_apis.py",
+    "maintenance/json_files.py": "unit/maintenance/test_storage.py",
     "protocol/releases.py": "unit/hooks/test_kafka_groups.py",
     "sensors/groups.py": "unit/sensors/test_deferral.py",
     "spark/": "spark/test_judge_staleness.py",
