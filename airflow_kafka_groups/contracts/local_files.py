@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from collections.abc import Callable
@@ -41,11 +42,20 @@ def make_folder(path: Path) -> None:
     missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
     for folder in reversed(missing):
         folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
+        sync_folder_if_possible(folder.parent)
+
+
+def sync_folder_if_possible(folder: Path) -> None:
+    """Make the names in a local folder durable, unless its file system cannot, such as that of some network shares."""
+    try:
+        sync_folder(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the names in a local folder durable."""
+    """Make the names in a local folder durable. Raises ``OSError`` where that is not possible."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -20,7 +20,7 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.contracts.local_files import sync_folder
+from airflow_kafka_groups.contracts.local_files import sync_folder_if_possible
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
 
@@ -225,7 +225,7 @@ def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
             file.flush()
             os.fsync(file.fileno())  # before it has its name: after a power cut, the name could be all that is there
         part.replace(path)
-        sync_folder(path.parent)
+        sync_folder_if_possible(path.parent)
     finally:
         part.unlink(missing_ok=True)  # on a full disk, each try would leave as much as there is room for
     with path.open("rb") as file:

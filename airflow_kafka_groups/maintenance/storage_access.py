@@ -11,7 +11,7 @@ from airflow_kafka_groups.contracts import local_files
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
 
-_WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl"})
+_WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 

@@ -133,14 +133,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions), and "
             f"exact counts are required. The archive in {output} has no summary, and so does not count"
         )
+    place = Storage(spark, summary_path)
+    late = JobError(
+        f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
+        f"The archive in {output} has no summary, and so does not count"
+    )
+    if place.exists(summary_path):  # the rows of the table are those of the archive that it names
+        raise late
     if table:
         written = read_archive(spark, output, arguments.format)
         table.replace(arguments.cluster, written, {name: summary["records"]})
-    if not Storage(spark, summary_path).create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
-        raise JobError(
-            f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
-            f"The archive in {output} has no summary, and so does not count"
-        )
+    if not place.create_text(summary_path, json.dumps(summary, indent=1) + "\n"):
+        raise late
     return summary
 
 

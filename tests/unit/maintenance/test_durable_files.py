@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     require_writable,
     sync_file,
 )
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
 from tests.fakes.network_folder import NetworkFolder
 
 
@@ -105,6 +105,25 @@ def test_the_file_and_its_folders_are_fsynced_before_the_call_returns(
     synced.clear()
     create_file(tmp_path / "new" / "file", b"x")
     assert synced[-2:] == [str(tmp_path / "new" / "file"), str(tmp_path / "new")], "an earlier try may have died first"
+
+
+def test_where_a_share_cannot_sync_folders_snapshots_are_taken_and_no_intent_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refusal = os.fsync, [errno.EINVAL]
+
+    def fsync(descriptor: int) -> None:
+        if Path(f"/proc/self/fd/{descriptor}").is_dir():
+            raise OSError(refusal[0], os.strerror(refusal[0]))
+        real(descriptor)
+
+    monkeypatch.setattr("os.fsync", fsync)
+    assert write_file(tmp_path / "new", "file", b"x").read_bytes() == b"x"
+    with pytest.raises(StorageError, match="Invalid argument"):
+        create_file(tmp_path / "intent", b"x")
+    refusal[0] = errno.EIO
+    with pytest.raises(StorageError, match="Input/output error"):
+        write_file(tmp_path / "new", "other", b"x")
 
 
 def test_without_hard_links_a_full_disk_leaves_no_torn_file(folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
