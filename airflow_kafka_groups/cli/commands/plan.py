@@ -78,8 +78,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
     file = policy_file_of(args)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
-        by_option = args.policy_field.startswith("--")
-        which = "one of them out" if by_option else f"it out, for {args.policy_field} names one"
+        by_site = args.site_fields.get("policy_file")
+        which = f"it out, for {by_site} names one" if by_site else "one of them out"
         remedy = f"is for plans without a policy file, whose rules have their own: leave {which}"
         raise ConfigurationError(flag_of(name), value, remedy)
     policy = policy_of(

@@ -65,11 +65,10 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
 
     :param renamed: options with another name in the defaults.
 
-    ``args.policy_field`` is what named the policy file, for errors, and ``args.site_fields`` has the names of the
-    defaults that filled in an option. Returns the site's defaults. Raises
+    ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults. Raises
     ``ConfigurationError`` for those that cannot be read.
     """
-    from airflow_kafka_groups.hooks.arguments import optional, read_patterns, read_text
+    from airflow_kafka_groups.hooks.arguments import read_patterns, read_text
     from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
     from airflow_kafka_groups.operators.dag_form import check_default_names
 
@@ -84,11 +83,10 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
     args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
     args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
     if args.policy_file is not None:
-        args.policy_field, args.policy_file = "--policy-file", absolute_place(args.policy_file)
-    else:
-        args.policy_field = f"{DEFAULTS}.policy_file"
-        # An empty one is none, as in the form.
-        args.policy_file = optional(read_text)(args.policy_field, defaults.get("policy_file") or None)
+        args.policy_file = absolute_place(args.policy_file)
+    elif defaults.get("policy_file"):  # an empty one is none, as in the form
+        args.site_fields["policy_file"] = f"{DEFAULTS}.policy_file"
+        args.policy_file = read_text(args.site_fields["policy_file"], defaults["policy_file"])
     return defaults
 
 
@@ -101,10 +99,11 @@ def policy_file_of(args: argparse.Namespace) -> PolicyFile | None:
 
     if args.policy_file is None:
         return None
+    field = args.site_fields.get("policy_file", "--policy-file")
     try:
-        return open_policy(args.policy_field, args.policy_file)
+        return open_policy(field, args.policy_file)
     except PolicyError as error:
-        raise ConfigurationError(args.policy_field, None, str(error)) from error
+        raise ConfigurationError(field, None, str(error)) from error
 
 
 def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
