@@ -156,13 +156,10 @@ class Layout:
         """Return the file of the topics that a snapshot's Stable groups are subscribed to."""
         return self.root / paths.SUBSCRIPTIONS / f"{check_id('snapshot_id', snapshot_id)}.parquet"
 
-    def judged(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
-        """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too."""
-        from airflow_kafka_groups.maintenance.json_files import is_there  # which needs this module
-
+    def verdict_places(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
+        """Return where the Spark job's summary and the folder of its verdicts may be, that of earlier versions, too."""
         places = paths.verdict_places(check_id("snapshot_id", snapshot_id))
-        found = [(self.root / summary, self.root / folder) for summary, folder in places]
-        return [place for place in found if is_there(place[0])]
+        return [(self.root / summary, self.root / folder) for summary, folder in places]
 
     def plan(self, plan_id: str) -> StoragePath:
         """Return the header of a plan."""

@@ -147,14 +147,14 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
     """
     from airflow_kafka_groups.exceptions import SnapshotError
-    from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+    from airflow_kafka_groups.maintenance.plan.verdicts import judgements, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 
     snapshot_id: str = args.snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
     if args.snapshot_id is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
         say(f"Snapshot {snapshot_id} is not judged: planning from {judged}, the newest that is.")
         return str(judged)
-    if not layout.judged(snapshot_id):
+    if not judgements(layout, snapshot_id):
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}
         # With fewer digits, a million is 1e+06.

@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, is_of_storage, storage_errors
@@ -127,6 +127,14 @@ class Verdicts:
         return None if again < 0 else str(ids[again])
 
 
+def judgements(layout: Layout, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
+    """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too.
+
+    Raises ``StorageError``.
+    """
+    return [place for place in layout.verdict_places(snapshot_id) if is_there(place[0])]
+
+
 def newest_judged(layout: Layout) -> str | None:
     """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
 
@@ -137,7 +145,7 @@ def newest_judged(layout: Layout) -> str | None:
     """
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
     for snapshot_id in (newest, *reversed(snapshot_ids(layout))):
-        if layout.judged(snapshot_id):
+        if judgements(layout, snapshot_id):
             if not load_manifest(layout, snapshot_id).of_named_groups:
                 return snapshot_id
             named = named or snapshot_id
@@ -153,7 +161,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """
     import pyarrow as pa
 
-    judged = layout.judged(snapshot_id)
+    judged = judgements(layout, snapshot_id)
     if not judged:
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged: no summary of it in {layout.root}; run the Spark job first"

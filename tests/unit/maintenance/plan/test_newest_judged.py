@@ -12,7 +12,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
+from airflow_kafka_groups.maintenance.plan.verdicts import judgements, load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_file, write_json
@@ -138,7 +138,7 @@ async def test_rows_that_a_store_does_not_give_once_are_tried_again(tmp_path: Pa
     """They are most of what is read: a failure that passes is met there first, and is no file that is not fit."""
     (snapshot_id,) = await take(layout_in(tmp_path), ALL)
     judge(layout_in(tmp_path), [snapshot_id])
-    write_file(layout_in(tmp_path).judged(snapshot_id)[0][1], "part-00000.parquet", b"rows")
+    write_file(judgements(layout_in(tmp_path), snapshot_id)[0][1], "part-00000.parquet", b"rows")
     store, folder = busy_store(tmp_path)
     for read in (reader.SnapshotReader, load_verdicts):
         store.busy = ".parquet"
