@@ -83,6 +83,7 @@ ELSEWHERE = {
     "spark/__main__.py": "spark/test_spark_submit.py",
     "spark/application.py": "spark/test_spark_submit.py",
     "spark/bundle.py": "spark/test_spark_submit.py",
+    "spark/job_files.py": "spark/test_two_judgements.py",
     "spark/backlog/": "spark/test_process_backlog.py",
     "spark/backlog/output.py": "spark/test_backlog_kills.py",
     "spark/backlog/record.py": "spark/test_backlog_record.py",

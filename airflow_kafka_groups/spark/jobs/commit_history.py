@@ -8,8 +8,6 @@ stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid 
 from __future__ import annotations
 
 import argparse
-import re
-import secrets
 import time
 from collections import Counter
 from contextlib import ExitStack
@@ -22,6 +20,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.job_files import JobFiles
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
@@ -50,8 +49,6 @@ _OF_GROUP = (
     # A group may have changed its protocol: the record written last counts.
     f"max(struct(recorded_at, {_METADATA})) FILTER (WHERE kind = 'group') AS own",
 )
-_OF_A_JOB = re.compile(r"run_id=[^/]+/part-\d{15}-")
-"""The names of this job's files; a committer with file names of its own names nobody."""
 _QUIET = """
 CASE WHEN group_type IS NULL OR (group_type = 'classic' AND members = 0)
      THEN greatest(last_commit_at, state_changed_at) END AS quiet_since
@@ -179,14 +176,12 @@ def _joined(rows: DataFrame, later: DataFrame) -> DataFrame:
 
 def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:
     """Write a table, and return the number of its rows and the names of its files."""
-    counts, name_of_job = Observation(), f"part-{secrets.randbelow(10**15):015}"
+    counts, own = Observation(), JobFiles()
     observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
-    writer = observed.write.option("partitionOverwriteMode", "static").option("mapreduce.output.basename", name_of_job)
+    writer = own.named(observed.write).option("partitionOverwriteMode", "static")
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
     files = sorted(name for _, name in table_files(Storage(rows.sparkSession, output), output))
-    # Of two jobs that write at once, Spark commits some of the other one's files as well.
-    if others := [name for name in files if _OF_A_JOB.match(name) and f"/{name_of_job}-" not in name]:
-        raise JobError(f"{output} has {others[0]} of another job, which wrote at the same time. Run it again")
+    own.require_own(output, files, "wrote")
     return int(counts.get["rows"]), files
 
 

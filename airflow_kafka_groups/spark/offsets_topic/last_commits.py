@@ -14,7 +14,7 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
 from typing import Any
@@ -41,6 +41,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     behind_ends,
     log_partitions,
     ranges_of,
+    read_once,
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import prepare_kafka
@@ -155,14 +156,11 @@ def _scan(
     *,
     may_be_empty: bool = False,
 ) -> Scanned:
-    """Read these offsets once, and return the last commits in them.
-
-    If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
-    """
+    """Read these offsets once, and return the last commits in them."""
     log = stack.enter_context(
         scanned(spark, properties, ranges, isolation_level="read_uncommitted", may_be_empty=may_be_empty)
     )
-    return replace(log, rows=last_commits(log.rows).localCheckpoint())
+    return read_once(log, last_commits)
 
 
 def last_commits(scan: DataFrame) -> DataFrame:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -123,12 +123,14 @@ def scanned(
             rows.unpersist()
 
 
-def read_once(log: Scanned) -> Scanned:
+def read_once(log: Scanned, reduced: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> Scanned:
     """Return a scan whose rows are kept, so that nothing of the log is read again.
+
+    :param reduced: returns what is kept of the rows. Default: all.
 
     If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
     """
-    rows = log.rows.localCheckpoint()
+    rows = reduced(log.rows).localCheckpoint()
     log.rows.unpersist()
     return replace(log, rows=rows)
 

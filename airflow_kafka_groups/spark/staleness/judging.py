@@ -5,8 +5,6 @@ The verdicts' counts come from the write and the files' footers, not from a read
 
 from __future__ import annotations
 
-import re
-import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,7 +15,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.job_files import JobFiles
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import Extent, History
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, fit_plans, in_tasks
@@ -32,8 +30,6 @@ _LONG_HISTORY = 24
 """The number of observations of each group from which reading them twice takes less time than sorting them all."""
 _MAX_BROADCAST = 200_000
 """The number of groups whose newest observations go to each executor."""
-_OF_A_JOB = re.compile(r"part-\d{15}-")
-"""How the names of a job's files begin: with 15 digits of its own. Spark's are those of a task, and shorter."""
 _NAMES = [name.value for name in VerdictName]
 
 
@@ -113,10 +109,9 @@ def write_verdicts(
     :param groups: the approximate number of groups.
     :param few: whether one task computes them all, so that another shuffle would only take time.
 
-    Raises ``JobError`` if the folder has files of another job: of two that write at once, Spark commits some of the
-    other one's as well.
+    Raises ``JobError`` if the folder has files of another job.
     """
-    name_of_job = f"part-{secrets.randbelow(10**15):015}"
+    own = JobFiles()
     parts = 1 + groups // _GROUPS_PER_FILE
     if parts > 1:
         spread = verdicts.repartitionByRange(parts, "group_id")
@@ -126,13 +121,10 @@ def write_verdicts(
     counts = Observation()
     observed = spread.observe(counts, *(count for name in _NAMES for count in _counts(name)))
     with exact_timestamps(verdicts.sparkSession):
-        writer = observed.sortWithinPartitions("group_id").write.mode("overwrite")
-        writer.option("mapreduce.output.basename", name_of_job).parquet(output)
+        own.named(observed.sortWithinPartitions("group_id").write).mode("overwrite").parquet(output)
     found = counts.get
     files = [name for name in Storage(verdicts.sparkSession, output).files(output) if is_data_file(name)]
-    # A committer with file names of its own names nobody.
-    if others := [name for name in files if _OF_A_JOB.match(name) and not name.startswith(f"{name_of_job}-")]:
-        raise JobError(f"{output} has {others[0]} of another job, which judged at the same time. Run it again")
+    own.require_own(output, files, "judged")
     return {name: {"groups": found[f"{name}_groups"], "lag": found[f"{name}_lag"] or 0} for name in _NAMES}, files
 
 
