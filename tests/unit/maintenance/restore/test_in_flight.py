@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -28,6 +29,8 @@ from tests.unit.maintenance.scene import LATER, backed_up, delete_names, delete_
 pytestmark = pytest.mark.safety
 
 Scene = tuple[FakeAdmin, Layout, Any]
+_LOOKS = 3
+"""How often a restore looks for the request before brokers carry it out, also where one of these looks fails."""
 
 
 class Killed(BaseException):
@@ -61,14 +64,23 @@ async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedCha
 def meanwhile(
     admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]
 ) -> list[asyncio.Task[RecordedChanges]]:
-    """Begin a restore when the request to delete has been sent, and give it time before brokers carry that out."""
+    """Begin a restore when the request to delete has been sent; brokers carry that out when the restore has seen it."""
     delete, begun = admin.delete_consumer_groups, list[asyncio.Task[RecordedChanges]]()
+    look, looks = in_flight._about_to_be_deleted, itertools.count(1)
+    seen = threading.Event()
+
+    def counted(*what: Any) -> set[str]:
+        if next(looks) > _LOOKS:
+            seen.set()
+        return look(*what)
 
     async def slow(*what: Any, **how: Any) -> Any:
         begun.append(asyncio.create_task(begin()))
-        await asyncio.wait(begun, timeout=0.3)
+        begun[0].add_done_callback(lambda _: seen.set())  # one that does not wait fails the test
+        await asyncio.to_thread(seen.wait)
         return await delete(*what, **how)
 
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", counted)
     monkeypatch.setattr(admin, "delete_consumer_groups", slow)
     return begun
 
@@ -105,7 +117,7 @@ async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_i
     assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
 
 
-@pytest.mark.parametrize("fails", [1, 2, 3])
+@pytest.mark.parametrize("fails", range(1, _LOOKS + 1))
 async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, fails: int
 ) -> None:
