@@ -25,7 +25,11 @@ SHARES: dict[str, tuple[str, ...]] = {
         "tests/dags/test_python_versions.py",
     ),
     "airflow": ("tests/dags",),
-    "submit": ("tests/spark/clusters", "tests/spark/test_spark_submit.py", "tests/spark/test_source_submit.py"),
+    "submit": (
+        "tests/spark/clusters",
+        "tests/spark/submitted/test_spark_submit.py",
+        "tests/spark/source/test_source_submit.py",
+    ),
     "browser": ("tests/ui",),
     "unit": ("tests/unit", "tests/exhaustive"),
     # Its clusters are its own, so it does not have to wait for the tests of the lane brokers.

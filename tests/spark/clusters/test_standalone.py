@@ -17,6 +17,7 @@ import pytest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
+from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.clusters.shipping import (
     SECRET,
     Done,
@@ -32,7 +33,6 @@ from tests.spark.histories import seen
 from tests.spark.judged import verdict_folder
 from tests.spark.kafka import committed, write_properties
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(800)]  # two or three jobs
 

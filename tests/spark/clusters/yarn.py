@@ -17,9 +17,9 @@ from tests.lab.kerberos import Kerberos
 from tests.lab.oidc import Provider
 from tests.lab.spark_cluster import SparkCluster
 from tests.lab.spark_cluster_yarn import YarnCluster
+from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.clusters.shipping import Job, allowed, oidc_file, properties_file, summary
 from tests.spark.kafka import add, committed, fill
-from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(600)]
 

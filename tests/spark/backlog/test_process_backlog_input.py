@@ -22,6 +22,7 @@ from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kaf
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.ports import free_ports
+from tests.pages import ROOT
 from tests.spark.kafka import Submit, committed, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -294,7 +295,7 @@ def test_the_example_of_the_docs_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = Path(__file__).parents[2] / "docs" / "spark-backlog.md"
+    page = ROOT / "docs" / "spark-backlog.md"
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert found
     fill(kafka, {("pb-docs", 0): 4})

@@ -20,6 +20,7 @@ from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.lab.groups import commit_offsets
 from tests.lab.spark_archive import quick_options
 from tests.lab.spark_jars import connector_jars
+from tests.pages import ROOT
 from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, EXITED, PLACES
 from tests.spark.kafka import Submit, committed, fill, write_properties
 
@@ -27,7 +28,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900), pytest.mark.safety]
 
 Offset = tuple[str, int, int]
 Drive = Callable[..., tuple[int, list[str]]]
-ROOT = Path(__file__).parents[2]
 
 
 def rows_of(ranges: list[dict[str, Any]]) -> set[Offset]:

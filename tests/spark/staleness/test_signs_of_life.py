@@ -17,7 +17,7 @@ from tests.spark.judged import judge
 from tests.spark.judged import verdicts as written
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.reference import judge_slowly
-from tests.spark.test_reference import POLICIES, RETENTION, SNAPSHOTS, random_history
+from tests.spark.staleness.test_reference import POLICIES, RETENTION, SNAPSHOTS, random_history
 
 pytestmark = pytest.mark.spark
 

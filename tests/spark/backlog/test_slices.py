@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import cut, merged, overlap, with_context
 from airflow_kafka_groups.spark.kafka.offsets import Range
-from tests.spark.test_backlog_record import A0, A1, B0, BACKLOG
+from tests.spark.backlog.test_backlog_record import A0, A1, B0, BACKLOG
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 

@@ -33,6 +33,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics
+from tests.pages import ROOT
 from tests.spark.histories import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
@@ -112,7 +113,7 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 def test_the_examples_of_the_documentation_run(
     spark: SparkSession, kafka43: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "spark-source.md").read_text()
+    text = (ROOT / "docs" / "spark-source.md").read_text()
     names: dict[str, Any] = {"spark": spark}
     for example in ("source_example", "stream_example"):
         found = re.search(rf"<!-- START {example} -->\n```python\n(.*?)```", text, re.DOTALL)

@@ -22,10 +22,10 @@ from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, p
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import quiet
+from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import START, frame, hour, seen
 from tests.spark.kafka import fresh_topics, write_properties
 from tests.spark.lake import write_snapshot
-from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -23,7 +23,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import create_topics
 from tests.spark.kafka import write_properties
-from tests.spark.test_last_commits import manifest
+from tests.spark.offsets_topic.test_last_commits import manifest
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety, pytest.mark.timeout(300)]
 

@@ -13,7 +13,7 @@ from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.test_two_commit_histories import GROUPS, replaced_by_another
+from tests.spark.offsets_topic.test_two_commit_histories import GROUPS, replaced_by_another
 
 pytestmark = pytest.mark.spark
 

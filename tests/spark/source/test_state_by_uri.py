@@ -10,7 +10,7 @@ import pytest
 from pyarrow import fs
 
 from airflow_kafka_groups.spark.source.state import ChangeState
-from tests.spark.test_source_stream import look
+from tests.spark.source.test_source_stream import look
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

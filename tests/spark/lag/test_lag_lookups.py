@@ -19,10 +19,10 @@ from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.groups import commit_offsets
 from tests.lab.topics import delete_topics
+from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import frame, seen
 from tests.spark.kafka import add, fresh_topics, write_properties
 from tests.spark.lake import write_snapshot
-from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

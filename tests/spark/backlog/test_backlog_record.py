@@ -33,6 +33,7 @@ from airflow_kafka_groups.spark.errors import JobError, StorageError
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.storage import Storage
+from tests.pages import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 
@@ -217,7 +218,7 @@ def test_the_entries_are_those_of_the_page(scene: Scene, monkeypatch: pytest.Mon
         scene.work(monkeypatch)
     scene.group.dies = ""
     scene.work(monkeypatch)
-    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text().split("### Record\n", 1)[1]
+    page = (ROOT / "docs" / "formats.md").read_text().split("### Record\n", 1)[1]
     table = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
     documented = {row[0].strip("| `"): set(re.findall(r"`(\w+)`", row[2].partition("(")[0])) for row in table}
     common = set(re.findall(r'"(\w+)": ', page.split("```json", 1)[1].split("```")[0])) - {"attempt", "slice"}

@@ -18,11 +18,11 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.groups import commit_offsets
+from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import judge, verdict_summary, write_hour
 from tests.spark.kafka import fill, write_properties
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.test_archive_backlog import snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from airflow_kafka_groups.spark.kafka.offsets import Range
-from tests.spark.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene
+from tests.spark.backlog.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

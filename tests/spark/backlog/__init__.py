@@ -1,0 +1,1 @@
+"""The jobs that read, process, commit and archive what groups have not read."""

@@ -1,0 +1,1 @@
+"""What jobs find on storage and leave there: snapshots, tables, many clusters."""

@@ -1,0 +1,1 @@
+"""What all jobs share: their session, their start, their security, where they write."""

@@ -1,0 +1,1 @@
+"""The data source ``kafka_groups``, in batches and as a stream."""

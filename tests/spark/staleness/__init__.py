@@ -1,0 +1,1 @@
+"""The judgement: observations, histories, verdicts, forecasts."""

@@ -1,0 +1,1 @@
+"""Jobs that spark-submit starts, in a process of their own."""
