@@ -9,7 +9,7 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PlanError, PolicyError, SnapshotError
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from tests.unit.operators.test_retries import HAS_POLICIES, decision
+from tests.unit.operators.deleting.test_retries import HAS_POLICIES, decision
 
 NOTIFY = NotifyOwnersOperator(task_id="notify", storage_path="/s", plan_id="p", plan_digest="d", retries=2)
 SNAPSHOT = ListGroupOffsetsOperator(task_id="list_offsets", storage_path="/s", retries=2)

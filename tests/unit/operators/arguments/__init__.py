@@ -1,0 +1,1 @@
+"""What users and templates write into operators, and what comes of it."""

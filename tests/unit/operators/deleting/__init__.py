@@ -1,0 +1,1 @@
+"""Deletions, restores and resets over tries, runs and stops."""

@@ -1,0 +1,1 @@
+"""What pruning finds and what it keeps."""

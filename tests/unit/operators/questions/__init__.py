@@ -1,0 +1,1 @@
+"""Questions to owners, and notices that cannot be sent."""

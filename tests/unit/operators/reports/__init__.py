@@ -1,0 +1,1 @@
+"""What reports say, and of whom."""
