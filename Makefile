@@ -38,13 +38,13 @@ $(STAMP): pyproject.toml constraints.txt
 setup: $(STAMP) ## Set up the virtual environment only
 
 spark-jars: $(STAMP) ## Fetch the jars by which Spark reads Kafka into build/spark-jars
-	@$(BIN)/python -m tests.lab.spark_jars
+	@$(BIN)/python -m tests.lab.spark.jars
 
 # Without the archives of their classes, brokers and Spark jobs take twice as long to start.
 $(ARCHIVES): $(STAMP)
 	@echo "Preparing archives of Kafka's and Spark's classes (once, half a minute) …"
 	@$(BIN)/python -m tests.lab.class_archive >/dev/null
-	@$(BIN)/python -m tests.lab.spark_archive >/dev/null
+	@$(BIN)/python -m tests.lab.spark.archive >/dev/null
 	@mkdir -p build && touch $@
 
 demo: $(STAMP) $(ARCHIVES) ## Find, judge, mark, notify, back up, delete and verify stale groups on a real three-broker Kafka

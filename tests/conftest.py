@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.lab.scratch import use_memory
-from tests.lab.topics import Repeated
+from tests.lab.machine.scratch import use_memory
+from tests.lab.workload.topics import Repeated
 
 use_memory()
 

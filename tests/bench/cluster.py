@@ -9,8 +9,8 @@ from pathlib import Path
 
 from tests.bench.scenarios import BROKERS_IN_CLUSTER, PARTITIONS, TOPIC, BrokerKind
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 HEAP_MB = 1024  # what Kafka's own start script gives a broker
 OFFSETS = {(TOPIC, partition): 1_000_000 + partition for partition in range(PARTITIONS)}

@@ -12,8 +12,8 @@ import sys
 from statistics import median
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 GROUPS, PARTITIONS, RUNS = 10_000, 3, 5
 

@@ -30,7 +30,7 @@ from tests.bench.process import cpu_seconds, peak_mb
 from tests.bench.stats import Spread
 from tests.bench.toolchains import REPOSITORY
 from tests.lab.cluster import KafkaCluster
-from tests.lab.topics import create_topics, quiet
+from tests.lab.workload.topics import create_topics, quiet
 
 FILE = REPOSITORY / "build" / "bench" / "membership.json"
 VERSION = "4.1.0"

@@ -44,8 +44,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 from tests.bench.scenarios import TOPIC
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 CLUSTER = "bench"
 PARTITIONS = 10

@@ -20,8 +20,8 @@ from typing import Any
 from tests.bench.toolchains import REPOSITORY
 from tests.dags.airflow_env import prepare_airflow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 FILE = REPOSITORY / "build" / "bench" / "triggers.json"
 TOPIC, PARTITIONS, END = "bench-triggers", 20, 100

@@ -20,10 +20,10 @@ from typing import Any
 from tests.bench_spark import count_ten
 from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.hidden import without_hypothesis
 from tests.lab.jars import REPOSITORY
-from tests.lab.topics import create_topics
+from tests.lab.machine.hidden import without_hypothesis
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
 Results = dict[str, Any]

@@ -21,8 +21,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.processes import cpu_seconds
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 _PARTITIONS = 3
 _EMPTY = 5

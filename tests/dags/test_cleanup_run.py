@@ -18,11 +18,11 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.runs import shipped_dags, states
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, list_groups, seed_groups
-from tests.lab.live import LiveConsumer, committing
-from tests.lab.spark_archive import quick_options
-from tests.lab.spark_jars import connector_jars
-from tests.lab.topics import create_topics, produce
+from tests.lab.spark.archive import quick_options
+from tests.lab.spark.jars import connector_jars
+from tests.lab.workload.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.workload.live import LiveConsumer, committing
+from tests.lab.workload.topics import create_topics, produce
 from tests.records import records
 from tests.unit.operators import scene
 

@@ -14,10 +14,10 @@ from uuid import uuid4
 import pytest
 
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.security.acls import AUTHORIZER, allow
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 USERS = {"admin": "a-pass", "reader": "r-pass", "keeper": "k-pass"}
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = pytest.mark.airflow
 TOPIC, GROUP = "deferral-topic", "deferral.reader"  # no prefix of another test: the cluster is shared

@@ -19,8 +19,8 @@ from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.dags.test_small_dags import asset_events
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import list_groups, seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import list_groups, seed_groups
+from tests.lab.workload.topics import create_topics
 from tests.unit.maintenance.policy.files import write_policy
 from tests.unit.operators import scene
 

@@ -15,7 +15,7 @@ from tests.bench.job.steps import Steps
 from tests.bench.job.whole import run_job
 from tests.demo.airflow_runs import connections
 from tests.lab.cluster import KafkaCluster
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
 

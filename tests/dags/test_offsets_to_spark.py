@@ -13,9 +13,9 @@ import pytest
 
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.spark_archive import quick_options
-from tests.lab.spark_jars import connector_jars
+from tests.lab.spark.archive import quick_options
+from tests.lab.spark.jars import connector_jars
+from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import committed, fill
 
 pytestmark = [pytest.mark.airflow, pytest.mark.spark, pytest.mark.timeout(600)]

@@ -13,11 +13,11 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.oidc import Provider
-from tests.lab.topics import create_topics
+from tests.lab.security.acls import AUTHORIZER, allow
+from tests.lab.security.oidc import Provider
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 pytestmark = pytest.mark.kafka("4.1.0")
 

@@ -17,8 +17,8 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, lat
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import list_groups, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import list_groups, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(900)]
 

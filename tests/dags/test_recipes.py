@@ -15,8 +15,8 @@ import pytest
 from tests.dags.airflow_env import ROOT
 from tests.dags.runs import states
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import list_groups, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import list_groups, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 RECIPES = Path(__file__).parent / "examples" / "recipes"
 CLEANUP = "cleanup_stale_groups"

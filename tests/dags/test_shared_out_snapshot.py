@@ -12,8 +12,8 @@ import pytest
 
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = pytest.mark.airflow
 

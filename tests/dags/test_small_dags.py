@@ -14,9 +14,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.dags.runs import shipped_dags, states
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, list_groups, seed_groups
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = [pytest.mark.airflow, pytest.mark.timeout(300)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.demo.two_cleanups import Ended, clean_up, connect, wrong
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import list_groups, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import list_groups, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 from tests.records import records
 
 pytestmark = pytest.mark.airflow

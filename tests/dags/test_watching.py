@@ -13,8 +13,8 @@ from uuid import uuid4
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 EXAMPLE = Path(__file__).parent / "examples" / "kafka_groups_assets.py"
 PATIENCE = 60

@@ -27,8 +27,8 @@ from tests.first_hour.running import environment, own_values, run_step
 from tests.first_hour.shell import Shell
 from tests.first_hour.steps import Step, read_steps, with_own_values
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 from tests.pages import DOCS
 
 UV = str(Path(sys.prefix) / "bin" / "uv")

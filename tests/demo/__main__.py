@@ -44,10 +44,10 @@ from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
 from tests.demo.sleepers import CONTROL, KEPT, Sleepers
 from tests.demo.stopwatch import Stopwatch
 from tests.demo.workload import FAMILIES, LEFT_BY, LEFT_TOPIC, OWNERS, PRUNABLE, DemoWorkload
-from tests.lab.chromium import MISSING, find_chromium, headless_browser
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import list_groups
+from tests.lab.servers.chromium import MISSING, find_chromium, headless_browser
+from tests.lab.workload.groups import list_groups
 from tests.records import runs
 
 ROOT = Path(__file__).parents[2]

@@ -15,9 +15,9 @@ from airflow_kafka_groups.hooks.floors import DEFAULTS as ENVIRONMENT
 from tests.demo.airflow_runs import airflow_environment
 from tests.demo.dag_folder import OWN, write_dags
 from tests.lab.errors import LabError
-from tests.lab.process import tail
-from tests.lab.service import Service
-from tests.lab.spark_archive import quick_options
+from tests.lab.machine.process import tail
+from tests.lab.machine.service import Service
+from tests.lab.spark.archive import quick_options
 
 ROOT = Path(__file__).parents[2]
 _TASK = re.compile(r"\[DAG TEST\] starting task_id=(\w+)")

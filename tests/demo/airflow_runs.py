@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.lab.spark_archive import quick_options
+from tests.lab.spark.archive import quick_options
 
 DAGS = Path(__file__).parents[2] / "dags"
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from aiosmtpd.controller import Controller
 
-from tests.lab.ports import HOST, free_ports
-from tests.lab.service import Service
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.service import Service
 
 _GROUP = re.compile(r"<code>(.*?)</code>")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.topics import quiet
+from tests.lab.workload.topics import quiet
 
 _TIMEOUT_S = 60.0
 

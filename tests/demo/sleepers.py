@@ -14,9 +14,9 @@ from typing import Self
 from tests.demo.offsets import committed_offsets
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.live import LiveConsumer
-from tests.lab.service import Service
-from tests.lab.topics import create_topics, produce
+from tests.lab.machine.service import Service
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 KEPT, CONTROL = "settlement-yearly", "inventory-yearly"
 TOPIC = "settlements"

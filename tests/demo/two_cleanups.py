@@ -25,8 +25,8 @@ from typing import Any
 from tests.dags.airflow_env import ROOT, prepare_airflow
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 CONN_ID = "KAFKA_GROUPS_TWO_CLEANUPS"
 GROUPS = 30

@@ -26,10 +26,10 @@ from typing import Self
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer, Protocol
 from tests.lab.tools import share_consumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer, Protocol
+from tests.lab.workload.topics import create_topics, produce
 
 TOPICS = {"orders": 6, "payments": 4, "clicks": 8, "audit": 2}
 SILENT_TOPIC = "archive"  # has records, gets no new ones

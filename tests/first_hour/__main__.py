@@ -24,7 +24,7 @@ from tests.first_hour.record import Ran, as_page, as_summary
 from tests.first_hour.running import FOLDER, CommandFailedError, environment, own_values, run_step
 from tests.first_hour.shell import Shell
 from tests.first_hour.steps import read_steps, with_own_values
-from tests.lab.groups import list_groups
+from tests.lab.workload.groups import list_groups
 from tests.pages import DOCS, ROOT
 
 PAGES = {"get-started": ("files", True), "shell": ("files-shell", False)}

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 RETIRED = frozenset(f"app-retired-{number:02d}" for number in range(20))
 LIVE = "orders-api"

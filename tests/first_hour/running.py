@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.first_hour.record import Ran
 from tests.first_hour.shell import Shell
 from tests.first_hour.steps import Step
-from tests.lab.ports import HOST, free_ports
+from tests.lab.machine.ports import HOST, free_ports
 from tests.pages import ROOT
 
 FOLDER = ROOT / "build" / "first-hour"

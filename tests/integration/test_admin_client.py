@@ -29,10 +29,10 @@ from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import OFFSETS_PARTITIONS
-from tests.lab.groups import commit_offsets, coordinator_partition
-from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets, coordinator_partition
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 TOPIC = "core-topic"
 GROUPS = [f"core-{i:03d}" for i in range(120)] + ["core-ünïcode-✓-𝄞", "core with spaces"]

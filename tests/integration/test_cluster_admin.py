@@ -23,10 +23,10 @@ from airflow_kafka_groups.exceptions import (
 )
 from tests.integration.conftest import config_of
 from tests.integration.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
-from tests.lab.acls import AUTHORIZER, allow
-from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
-from tests.lab.topics import create_topics, topic_id_of
+from tests.lab.security.acls import AUTHORIZER, allow
+from tests.lab.security.certificates import Authority
+from tests.lab.workload.topics import create_topics, topic_id_of
 
 TOPIC = "cluster-admin-topic"
 RETENTION = {"offsets.retention.minutes": "4321"}

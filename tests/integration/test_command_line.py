@@ -24,8 +24,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from tests.dags.airflow_env import prepare_airflow
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, produce
 
 prepare_airflow()  # before airflow is imported
 

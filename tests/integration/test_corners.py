@@ -27,11 +27,11 @@ from airflow_kafka_groups.triggers.conditions import OffsetsReached
 from airflow_kafka_groups.triggers.group_conditions import EndReached
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.live import LiveConsumer
 from tests.lab.tools import consumer_groups, share_consumer
-from tests.lab.topics import create_topics, delete_records, delete_topics, produce, topic_id_of
-from tests.lab.transactions import open_transaction
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, delete_records, delete_topics, produce, topic_id_of
+from tests.lab.workload.transactions import open_transaction
 
 WIDE = "w" * 60
 

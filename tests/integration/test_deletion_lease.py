@@ -26,8 +26,8 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.membership_apis import leave_group
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 LEASE = "deletion-lease.airflow-kafka-groups-lease"
 GROUPS = [f"deletion-lease.{number:02d}" for number in range(9)]

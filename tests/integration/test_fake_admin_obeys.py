@@ -14,10 +14,10 @@ from airflow_kafka_groups.models import TopicPartition
 from tests.fakes import admin_facts
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
 from tests.lab.tools import share_consumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 _seeded: set[str] = set()
 

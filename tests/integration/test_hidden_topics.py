@@ -23,10 +23,10 @@ from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.verdicts import verdicts_of
 from tests.integration.conftest import config_of, connection_client
-from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.security.acls import AUTHORIZER, allow
+from tests.lab.workload.groups import commit_offsets, seed_groups
+from tests.lab.workload.topics import create_topics
 from tests.unit.maintenance.scene import POLICY, judge
 
 pytestmark = pytest.mark.safety

@@ -26,10 +26,10 @@ from airflow_kafka_groups.membership.brief import ASSIGNORS, join_and_leave
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
 from tests.lab.jars import parse_version
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 VERSIONS = ("2.8.2", "3.9.2", "4.3.1")
 SETTINGS = {

@@ -20,8 +20,8 @@ from tests.campaign.real.worker import Job, work
 from tests.integration.conftest import config_of, connection_client
 from tests.integration.test_prune_topics import Scene, until
 from tests.lab.cluster import KafkaCluster
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = pytest.mark.safety
 

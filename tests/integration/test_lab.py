@@ -16,14 +16,15 @@ from typing import Literal
 import pytest
 
 from tests.demo.workload import LEFT_BY, LEFT_TOPIC, DemoWorkload
-from tests.lab import layout, ports, tools
+from tests.lab import layout, tools
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import commit_offsets, list_groups, seed_groups
 from tests.lab.jars import REPOSITORY
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, delete_topics, produce
+from tests.lab.machine import ports
 from tests.lab.wire import connect_any
+from tests.lab.workload.groups import commit_offsets, list_groups, seed_groups
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, delete_topics, produce
 
 pytestmark = pytest.mark.timeout(240)
 

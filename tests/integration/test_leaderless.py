@@ -12,8 +12,8 @@ from airflow_kafka_groups.exceptions import IncompleteListingError
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets, coordinator_partition
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets, coordinator_partition
+from tests.lab.workload.topics import create_topics
 
 pytestmark = pytest.mark.timeout(240)
 

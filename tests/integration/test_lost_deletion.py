@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import OutcomeUnknownError
 from airflow_kafka_groups.models import GroupType, OffsetAndMetadata, TopicPartition
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.topics import create_topics
+from tests.lab.workload.topics import create_topics
 
 GROUPS = [f"lost-{number:02d}" for number in range(60)]
 SAVED = {TopicPartition("lost", 0): OffsetAndMetadata(0)}

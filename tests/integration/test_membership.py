@@ -28,7 +28,7 @@ from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.tools import consumer_groups
-from tests.lab.topics import create_topics, quiet
+from tests.lab.workload.topics import create_topics, quiet
 
 PARTITIONS = 6
 MEMBERSHIP_CLUSTERS = ["kafka41", "kafka28", "kafka39"]

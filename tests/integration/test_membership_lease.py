@@ -24,7 +24,7 @@ from airflow_kafka_groups.membership import ClientConfig, ClusterClient, Mainten
 from tests.integration.conftest import config_of, each_of
 from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until
 from tests.lab.cluster import KafkaCluster
-from tests.lab.topics import quiet
+from tests.lab.workload.topics import quiet
 
 FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "15"))
 

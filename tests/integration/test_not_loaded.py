@@ -16,8 +16,8 @@ from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 PARTITIONS = 4
 GROUPS = [f"loaded-{number}" for number in range(12)]

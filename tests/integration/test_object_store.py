@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.snapshot.table import GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
-from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
+from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
 import sys

@@ -30,8 +30,8 @@ from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPart
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import parse_version
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, delete_topics, produce
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, delete_topics, produce
 
 pytestmark = pytest.mark.safety
 

@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.durable_files import create_file, list_nam
 from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.lab.object_store import BUCKET, ObjectStore, attach_s3, reached
+from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 OLD = "20200101T000000Z-00000001"
 VERDICTS = f"tables/verdicts/snapshot_id={OLD}"

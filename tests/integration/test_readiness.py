@@ -10,9 +10,9 @@ from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.protocol.releases import oldest_release
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics
 
 TOPIC = "readiness"
 

@@ -16,8 +16,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics, delete_topics, produce, topic_id_of
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, delete_topics, produce, topic_id_of
 
 TOPIC, KEPT = "restore-made-anew", "restore-as-it-was"
 

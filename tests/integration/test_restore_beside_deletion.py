@@ -27,8 +27,8 @@ from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.verdicts import verdicts_of
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, produce
 from tests.unit.maintenance.scene import POLICY, judge
 
 TOPIC, GROUPS = "restored-meanwhile", ["restored-meanwhile.0", "restored-meanwhile.1"]

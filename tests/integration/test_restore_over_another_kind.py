@@ -15,9 +15,9 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
 from tests.lab.tools import share_consumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, produce
 
 TOPIC, GROUP = "restore-share-topic", "restore-share"
 

@@ -22,8 +22,8 @@ from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.verdicts import verdicts_of
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 from tests.unit.maintenance.scene import POLICY, judge
 
 TOPIC = "upgraded"

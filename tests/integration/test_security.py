@@ -16,10 +16,10 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.topics import create_topics
+from tests.lab.security.certificates import Authority
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics
 
 USERS = {"ann": "ann-pass"}
 GROUPS = ["one", "two"]

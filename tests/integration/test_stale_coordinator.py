@@ -36,8 +36,8 @@ from airflow_kafka_groups.models import (
 )
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics
 
 TOPIC = "stale-coordinator"
 GROUPS = [f"stale-{number:02d}" for number in range(40)]

@@ -14,9 +14,9 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics
 
 pytestmark = pytest.mark.safety
 

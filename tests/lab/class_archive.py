@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.lab import jars
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.process import class_archive
+from tests.lab.machine.process import class_archive
 
 VERSION = "4.1.0"
 """Of the versions that tests start, the one with by far the most brokers, and the only one of the demos.

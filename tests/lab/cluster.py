@@ -14,14 +14,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from tests.lab import jars, layout, proxy, readiness
+from tests.lab import jars, layout, readiness
 from tests.lab.errors import LabError
 from tests.lab.layout import Layout
-from tests.lab.ports import HOST, free_ports
-from tests.lab.process import LabProcess, tail
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.process import LabProcess, tail
+from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.service import Service
 from tests.lab.properties import Node, uses_zookeeper
-from tests.lab.reaper import Reaper
-from tests.lab.service import Service
+from tests.lab.servers import proxy
 
 START_TIMEOUT_S = 120.0
 _PORT_TRIES = 3

@@ -10,9 +10,9 @@ import re
 import sys
 from pathlib import Path
 
-from tests.lab import maven
 from tests.lab.errors import LabError
-from tests.lab.maven import Artifact, Download
+from tests.lab.machine import maven
+from tests.lab.machine.maven import Artifact, Download
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 KNOWN_VERSIONS = ("4.3.1", "4.1.0", "3.9.2", "2.8.2")

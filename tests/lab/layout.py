@@ -13,8 +13,8 @@ from pathlib import Path
 
 from tests.lab import properties
 from tests.lab.errors import LabError
-from tests.lab.ports import free_ports
-from tests.lab.process import JavaProgram, run_tool
+from tests.lab.machine.ports import free_ports
+from tests.lab.machine.process import JavaProgram, run_tool
 from tests.lab.properties import Node
 
 FORMAT_TIMEOUT_S = 120

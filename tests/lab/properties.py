@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.jars import parse_version
-from tests.lab.ports import HOST
+from tests.lab.machine.ports import HOST
 
 Properties = dict[str, str]
 

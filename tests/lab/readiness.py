@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.lab.ports import HOST
+from tests.lab.machine.ports import HOST
 from tests.lab.properties import Node
 from tests.lab.wire import OFFSETS_TOPIC, Connection, leaders
 

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import list_groups
 from tests.lab.jars import parse_version
-from tests.lab.process import JavaProgram, LabProcess, run_tool
+from tests.lab.machine.process import JavaProgram, LabProcess, run_tool
+from tests.lab.workload.groups import list_groups
 
 TIMEOUT_S = 120.0
 _POLL_S = 0.1

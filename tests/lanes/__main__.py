@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from tests.lab.reaper import Reaper
+from tests.lab.machine.reaper import Reaper
 from tests.lanes.lane import Lane, choose
 from tests.lanes.process import LaneProcess
 from tests.lanes.project import FOLDER, LANES, MISSING_VERSIONS, ON_REQUEST, ROOT

@@ -12,8 +12,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.lab.reaper import Reaper
-from tests.lab.scratch import memory_folder
+from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.scratch import memory_folder
 from tests.lanes import orphans
 from tests.lanes.lane import RECORDS_VARIABLE, Lane
 from tests.lanes.results import Records, read_records

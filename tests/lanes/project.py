@@ -129,7 +129,7 @@ LANES = (
     Lane(name="setup", commands=(("make", "setup"),)),
     Lane(
         name="jars",
-        commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark_jars")),
+        commands=((sys.executable, "-m", "tests.lab.jars"), (sys.executable, "-m", "tests.lab.spark.jars")),
         load=0.5,
     ),
     Lane(
@@ -137,7 +137,7 @@ LANES = (
         commands=((_PYTHON, "-m", "tests.lab.class_archive", *KNOWN_VERSIONS),),
         needs=("setup", "jars"),
     ),
-    Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark_archive"),), needs=("setup",)),
+    Lane(name="spark-classes", commands=((_PYTHON, "-m", "tests.lab.spark.archive"),), needs=("setup",)),
     *_BROWSER,
     _tests("spark", needs=("classes", "spark-classes")),
     # They wait more than they work, and some of their tests watch session time-outs: all others give way to them.

@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.hidden import without_hypothesis
-from tests.lab.spark_archive import quick_options
-from tests.lab.spark_jars import connector_jars
+from tests.lab.machine.hidden import without_hypothesis
+from tests.lab.spark.archive import quick_options
+from tests.lab.spark.jars import connector_jars
 from tests.spark.kafka import Submit, write_properties
 
 SETTINGS = {

@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from tests.lab.topics import create_topics, delete_topics, quiet
+from tests.lab.workload.topics import create_topics, delete_topics, quiet
 
 Offsets = Mapping[tuple[str, int], int]
 Submit = Callable[..., dict[str, Any]]

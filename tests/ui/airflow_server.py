@@ -15,8 +15,8 @@ import httpx
 
 from tests.demo.airflow_runs import airflow_environment
 from tests.lab.errors import LabError
-from tests.lab.ports import HOST, free_ports
-from tests.lab.process import tail
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.process import tail
 
 ROOT = Path(__file__).parents[2]
 USERS = {"admin": "admin", "viewer": "viewer"}

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.lab.chromium import MISSING, find_chromium, headless_browser
-from tests.lab.topics import Repeated
+from tests.lab.servers.chromium import MISSING, find_chromium, headless_browser
+from tests.lab.workload.topics import Repeated
 from tests.ui.airflow_server import USERS
 from tests.ui.pages import STILL, rest
 from tests.ui.scene import FOLDER, Scene, ui_scene

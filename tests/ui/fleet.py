@@ -11,11 +11,11 @@ from typing import Any, Self
 from tests.demo.policy import IDLE_SECONDS
 from tests.demo.workload import FETCH_WAIT_MS
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import seed_groups
-from tests.lab.live import LiveConsumer
-from tests.lab.ports import HOST
-from tests.lab.service import Service
-from tests.lab.topics import create_topics, produce
+from tests.lab.machine.ports import HOST
+from tests.lab.machine.service import Service
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 DAGS = ("snapshot_fleet", "cleanup_fleet")
 STAGING, DOWN = "staging", "old-dc"

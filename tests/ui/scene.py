@@ -23,7 +23,7 @@ from tests.demo.workload import DemoWorkload
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.fixtures import OFFSETS_PARTITIONS
-from tests.lab.groups import list_groups
+from tests.lab.workload.groups import list_groups
 from tests.ui import fleet
 from tests.ui.airflow_server import ROOT, AirflowServer
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.demo.offsets import committed_offsets
 from tests.demo.workload import LEFT_BY, LEFT_TOPIC, PRUNABLE
-from tests.lab.groups import list_groups
+from tests.lab.workload.groups import list_groups
 from tests.ui import pages
 from tests.ui.fleet import DOWN, LIVE, PREVIEWS, PROTECTED, STAGING, without_demo
 from tests.ui.scene import CLEANUP, CLEANUP_FLEET, KAFKA_PASSWORD, KAFKA_USER, MAILS, SNAPSHOT_FLEET, Scene

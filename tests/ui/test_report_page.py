@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_groups.maintenance.report.explorer.rows import MOST_BYTES
 from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.plugins.report_files import MAX_BYTES
-from tests.lab.chromium import headless_browser
+from tests.lab.servers.chromium import headless_browser
 from tests.ui.report_scene import group_ids, large_report, large_trend
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from tests.bench.report import put_between_markers
 from tests.bench.toolchains import REPOSITORY
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.topics import create_topics, produce
 
 BUILD = REPOSITORY / "build" / "bench"
 OUTPUT = BUILD / "job.json"

@@ -12,9 +12,9 @@ from tests.bench.job.steps import Steps, Taken
 from tests.bench.stats import ratio
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
-from tests.lab.groups import seed_groups
 from tests.lab.tools import consumer_groups
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import seed_groups
+from tests.lab.workload.topics import create_topics, produce
 
 TOPICS, PARTITIONS, RECORDS, COMMITTED = 50, 20, 10, 3
 ROUNDS = 5

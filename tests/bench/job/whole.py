@@ -12,7 +12,7 @@ from typing import Any
 from tests.bench.job.groups import OFFSETS, group_ids
 from tests.bench.job.steps import Steps, Taken
 from tests.lab.errors import LabError
-from tests.lab.groups import list_groups, seed_groups
+from tests.lab.workload.groups import list_groups, seed_groups
 
 CLUSTER = "c"  # also in tests.spark.lake: the Spark job is run as its benchmark runs it
 MIN_IDLE_SECONDS = 1

@@ -20,7 +20,7 @@ from tests.campaign.real.judging import RealJudge
 from tests.campaign.real.records import RealRecord, code_digest
 from tests.campaign.real.run import RealRun, prepare_workers
 from tests.campaign.real.story import VERSIONS, RealStory, real_story
-from tests.lab.object_store import ObjectStore, attach_s3, reached
+from tests.lab.servers.object_store import ObjectStore, attach_s3, reached
 
 INVARIANTS = (
     "live_deleted",

@@ -23,9 +23,9 @@ from tests.campaign.real.offsets_log import OffsetsLog
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.fixtures import OFFSETS_PARTITIONS
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer, Protocol
-from tests.lab.topics import create_topics, produce, quiet
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer, Protocol
+from tests.lab.workload.topics import create_topics, produce, quiet
 
 RECORDS, PARTITIONS = 400, 4
 LIVE = "live."

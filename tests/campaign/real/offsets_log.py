@@ -19,8 +19,8 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 
 from tests.lab.errors import LabError
 from tests.lab.fixtures import OFFSETS_PARTITIONS
-from tests.lab.topics import quiet
 from tests.lab.wire import OFFSETS_TOPIC
+from tests.lab.workload.topics import quiet
 
 _SYNC_S = 180.0
 

@@ -23,9 +23,9 @@ from tests.campaign.real.offsets_log import GroupTruth
 from tests.campaign.real.story import RealStep, RealStory
 from tests.campaign.real.worker import MIN_IDLE, Job, work
 from tests.lab.errors import LabError
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
-from tests.lab.object_store import BUCKET, ObjectStore
+from tests.lab.servers.object_store import BUCKET, ObjectStore
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
 
 WORKER_S = 120.0
 """How long a worker may take, faults and time-outs of clients included."""

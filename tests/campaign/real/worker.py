@@ -53,7 +53,7 @@ from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill
 from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
-from tests.lab.object_store import attach_s3
+from tests.lab.servers.object_store import attach_s3
 
 MIN_IDLE = 2.0
 LIMITS = DeletionLimits(chunk_size=8)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from tests.lab.jars import REPOSITORY
-from tests.lab.reaper import Reaper
+from tests.lab.machine.reaper import Reaper
 
 SLEEP = ["sleep", "60"]
 
@@ -56,7 +56,7 @@ def test_a_killed_owner_leaves_nothing_behind(tmp_path: Path) -> None:
     folder.mkdir()
     script = textwrap.dedent(f"""
         import os, signal, subprocess
-        from tests.lab.reaper import Reaper
+        from tests.lab.machine.reaper import Reaper
         reaper = Reaper()
         process = subprocess.Popen({SLEEP}, stdout=subprocess.DEVNULL, start_new_session=True)
         reaper.watch(process.pid)

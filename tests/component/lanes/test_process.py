@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.component.lanes.waiting import TIMEOUT_S, is_gone, is_written, until
-from tests.lab.reaper import Reaper
+from tests.lab.machine.reaper import Reaper
 from tests.lanes.lane import Lane
 from tests.lanes.process import LaneProcess
 

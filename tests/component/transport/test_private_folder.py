@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_groups.transport.private_folder import PREFIX, private_folder, remove_leftovers
 from airflow_kafka_groups.transport.security import SecurityConfig
-from tests.lab.certificates import Authority
+from tests.lab.security.certificates import Authority
 
 pytestmark = pytest.mark.safety
 

@@ -39,8 +39,8 @@ from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import delete_topics, quiet
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import delete_topics, quiet
 from tests.spark.histories import seen
 from tests.spark.kafka import add, fill, write_properties
 from tests.unit.maintenance.plan.plans import group

@@ -17,9 +17,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
-from tests.lab.groups import commit_offsets
-from tests.lab.spark_archive import quick_options
-from tests.lab.spark_jars import connector_jars
+from tests.lab.spark.archive import quick_options
+from tests.lab.spark.jars import connector_jars
+from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
 from tests.spark.backlog_driver import AFTER_COMMIT, AFTER_ENTRY, BEFORE_ENTRY, EXITED, PLACES
 from tests.spark.kafka import Submit, committed, fill, write_properties

@@ -11,8 +11,8 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import quiet
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import quiet
 from tests.spark.kafka import Submit, committed, fill
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

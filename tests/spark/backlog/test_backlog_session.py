@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.storage import Storage
-from tests.lab.groups import commit_offsets
+from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]

@@ -21,9 +21,9 @@ from airflow_kafka_groups.spark.backlog.ranges import BacklogPolicy
 from airflow_kafka_groups.spark.backlog.request import BacklogRequest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import quiet
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import quiet
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -20,8 +20,8 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_pr
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.ports import free_ports
+from tests.lab.machine.ports import free_ports
+from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
 from tests.spark.kafka import Submit, committed, fill, write_properties
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.oidc import Provider
-from tests.lab.spark_cluster import SparkCluster
-from tests.lab.spark_jars import connector_jars
+from tests.lab.security.oidc import Provider
+from tests.lab.spark.jars import connector_jars
+from tests.lab.spark.standalone import SparkCluster
+from tests.lab.workload.groups import commit_offsets
 from tests.spark.clusters.shipping import CLIENT, SECRET, Job, submitter
 from tests.spark.kafka import fill
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.jars import REPOSITORY
-from tests.lab.spark_jars import lake_jars
+from tests.lab.spark.jars import lake_jars
 from tests.spark.conftest import SETTINGS
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import write_snapshot

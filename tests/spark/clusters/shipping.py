@@ -15,8 +15,8 @@ from airflow_kafka_groups.hooks.java_properties import java_properties, render_p
 from airflow_kafka_groups.hooks.settings import read_connection
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.lab.cluster import KafkaCluster
-from tests.lab.oidc import Provider, oidc_connection
-from tests.lab.spark_cluster import SUBMIT_TIMEOUT_S, SparkCluster
+from tests.lab.security.oidc import Provider, oidc_connection
+from tests.lab.spark.standalone import SUBMIT_TIMEOUT_S, SparkCluster
 from tests.spark.clusters import several
 
 CLIENT, SECRET = "spark-jobs", "cl1ent-s3cret"

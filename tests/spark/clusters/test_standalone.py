@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.oidc import Provider
-from tests.lab.spark_cluster import SparkCluster
+from tests.lab.security.oidc import Provider
+from tests.lab.spark.standalone import SparkCluster
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.clusters.shipping import (
     SECRET,

@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.kerberos import Kerberos
-from tests.lab.oidc import Provider
-from tests.lab.spark_cluster import SparkCluster
-from tests.lab.spark_cluster_yarn import YarnCluster
+from tests.lab.security.kerberos import Kerberos
+from tests.lab.security.oidc import Provider
+from tests.lab.spark.standalone import SparkCluster
+from tests.lab.spark.yarn import YarnCluster
+from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.clusters.shipping import Job, allowed, oidc_file, properties_file, summary
 from tests.spark.kafka import add, committed, fill

@@ -17,8 +17,8 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, partition_lag, with_seconds
 from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import delete_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import delete_topics
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import frame, seen
 from tests.spark.kafka import add, fresh_topics, write_properties

@@ -20,8 +20,8 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
 from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, partition_lag, with_seconds
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import quiet
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import START, frame, hour, seen
 from tests.spark.kafka import fresh_topics, write_properties

@@ -17,7 +17,7 @@ from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, jud
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.schemas import schema_of
 from airflow_kafka_groups.spark.session import settings_of
-from tests.lab.groups import commit_offsets
+from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import judge, verdict_summary, write_hour

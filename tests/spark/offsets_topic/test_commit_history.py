@@ -22,10 +22,10 @@ from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, pars
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer, Protocol
-from tests.lab.topics import create_topics
-from tests.lab.transactions import open_transaction
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer, Protocol
+from tests.lab.workload.topics import create_topics
+from tests.lab.workload.transactions import open_transaction
 from tests.spark.histories import expect, hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

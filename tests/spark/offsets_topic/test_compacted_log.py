@@ -20,8 +20,8 @@ from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned, scanned
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics
 from tests.spark.kafka import write_properties
 from tests.spark.offsets_topic.test_last_commits import manifest
 

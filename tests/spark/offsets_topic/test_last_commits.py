@@ -33,11 +33,11 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
-from tests.lab.acls import AUTHORIZER, allow
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import committing
-from tests.lab.topics import create_topics, produce
+from tests.lab.security.acls import AUTHORIZER, allow
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import committing
+from tests.lab.workload.topics import create_topics, produce
 from tests.spark.kafka import write_properties
 from tests.spark.lake import write_manifest
 

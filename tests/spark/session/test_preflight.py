@@ -16,7 +16,7 @@ from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.preflight import prepare_kafka
-from tests.lab.spark_cluster import ARROW, bare_python
+from tests.lab.spark.standalone import ARROW, bare_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -18,12 +18,12 @@ from airflow_kafka_groups.hooks.settings import read_connection
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
-from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.kerberos import Kerberos
-from tests.lab.oidc import Provider, oidc_connection
-from tests.lab.topics import quiet
+from tests.lab.security.certificates import Authority
+from tests.lab.security.kerberos import Kerberos
+from tests.lab.security.oidc import Provider, oidc_connection
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import quiet
 from tests.spark.kafka import committed, fill
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -23,9 +23,9 @@ from airflow_kafka_groups.spark.source.rows import arrow_schema
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.live import LiveConsumer
-from tests.lab.topics import create_topics, produce
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.live import LiveConsumer
+from tests.lab.workload.topics import create_topics, produce
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

@@ -26,11 +26,11 @@ from airflow_kafka_groups.hooks.source_settings import write_source_settings
 from airflow_kafka_groups.hooks.tokens import airflow_token_source
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec
 from airflow_kafka_groups.spark.source import register
-from tests.lab.certificates import Authority
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.oidc import Provider, oidc_connection
-from tests.lab.topics import create_topics, quiet
+from tests.lab.security.certificates import Authority
+from tests.lab.security.oidc import Provider, oidc_connection
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics, quiet
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
 

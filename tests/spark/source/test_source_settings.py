@@ -16,7 +16,7 @@ from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.source_settings import source_settings, write_source_settings
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.transport.security import SaslConfig
-from tests.lab.certificates import Authority
+from tests.lab.security.certificates import Authority
 
 SECRET = 'pa"ss\\wörd #=x'
 TOKEN_URL = "https://login.example.com/token"

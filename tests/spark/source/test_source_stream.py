@@ -31,8 +31,8 @@ from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, chan
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
-from tests.lab.topics import create_topics
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics
 from tests.pages import ROOT
 from tests.spark.histories import hour
 

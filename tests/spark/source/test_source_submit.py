@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.groups import commit_offsets
 from tests.lab.jars import REPOSITORY
-from tests.lab.spark_archive import CONF, quick_options
-from tests.lab.spark_cluster import ARROW, bare_python, spark_home
-from tests.lab.topics import create_topics
+from tests.lab.spark.archive import CONF, quick_options
+from tests.lab.spark.standalone import ARROW, bare_python, spark_home
+from tests.lab.workload.groups import commit_offsets
+from tests.lab.workload.topics import create_topics
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from tests.lab.spark_archive import CONF, quick_options
+from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety, pytest.mark.timeout(300)]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.transport.private_folder import PREFIX
-from tests.lab.spark_archive import CONF, quick_options
+from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [
     pytest.mark.spark,

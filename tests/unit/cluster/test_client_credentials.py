@@ -14,7 +14,7 @@ import pytest
 from airflow_kafka_groups.cluster.client_credentials import client_credentials
 from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.transport.security import Pem, TokenEndpoint
-from tests.lab.certificates import Authority
+from tests.lab.security.certificates import Authority
 
 AUTHORITY = Authority()
 

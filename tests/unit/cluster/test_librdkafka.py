@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import ConfigurationError
-from tests.lab.certificates import Authority
+from tests.lab.security.certificates import Authority
 
 SECRET = "s3cr3t-value"
 AUTHORITY = Authority()

@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import class_archive, jars, process
+from tests.lab import class_archive, jars
 from tests.lab.errors import LabError
-from tests.lab.process import JavaProgram
+from tests.lab.machine import process
+from tests.lab.machine.process import JavaProgram
 
 
 def test_programs_use_the_archive_of_their_jars_where_there_is_one(

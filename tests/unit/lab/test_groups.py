@@ -6,8 +6,8 @@ import pytest
 from kio.schema.offset_commit.v7 import OffsetCommitRequest
 from kio.serial import entity_reader
 
-from tests.lab import groups
 from tests.lab.wire import CLIENT_ID
+from tests.lab.workload import groups
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.errors import LabError
-from tests.lab.java import find_java, find_maven, parse_java_version
+from tests.lab.machine.java import find_java, find_maven, parse_java_version
 from tests.unit.lab.conftest import Install
 
 

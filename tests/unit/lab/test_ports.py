@@ -6,8 +6,8 @@ import socket
 
 import pytest
 
-from tests.lab import ports
 from tests.lab.errors import LabError
+from tests.lab.machine import ports
 
 
 def test_ports_are_different_and_out_of_the_way_of_outgoing_connections() -> None:

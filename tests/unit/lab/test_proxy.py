@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.lab import proxy
+from tests.lab.servers import proxy
 
 DELAY_S = 0.05
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import scratch
-from tests.lab.scratch import memory_folder, use_memory
+from tests.lab.machine import scratch
+from tests.lab.machine.scratch import memory_folder, use_memory
 
 
 def test_a_folder_with_room_is_used(tmp_path: Path) -> None:

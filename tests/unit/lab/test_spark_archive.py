@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import spark_archive
 from tests.lab.errors import LabError
+from tests.lab.spark import archive as spark_archive
 
 
 @pytest.fixture

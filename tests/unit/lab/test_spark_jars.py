@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import spark_jars
 from tests.lab.errors import LabError
+from tests.lab.spark import jars as spark_jars
 from tests.unit.lab.conftest import Install
 
 JAVA = "echo 'openjdk version \"21\"' >&2"

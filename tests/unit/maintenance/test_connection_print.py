@@ -7,7 +7,7 @@ import pytest
 
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
-from tests.lab.certificates import Authority, Pair
+from tests.lab.security.certificates import Authority, Pair
 
 SCRAM = {
     "security.protocol": "SASL_SSL",

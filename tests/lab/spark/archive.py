@@ -1,6 +1,6 @@
 """An archive of the classes that Spark's JVMs load, so that drivers and executors do not read and check them each time.
 
-``python -m tests.lab.spark_archive`` makes it: ``build/spark-classes.jsa``. A JVM that cannot use it, because Java, the
+``python -m tests.lab.spark.archive`` makes it: ``build/spark-classes.jsa``. A JVM that cannot use it, because Java, the
 jars or the class path are others, starts without it.
 """
 
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
-from tests.lab.ports import HOST
-from tests.lab.process import QUIET_ARCHIVE
+from tests.lab.machine.ports import HOST
+from tests.lab.machine.process import QUIET_ARCHIVE
 
 ARCHIVE = REPOSITORY / "build" / "spark-classes.jsa"
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"

@@ -17,13 +17,13 @@ from typing import Any, Self
 
 from tests.lab import layout
 from tests.lab.errors import LabError
-from tests.lab.ports import HOST, free_ports
-from tests.lab.process import LabProcess
-from tests.lab.reaper import Reaper
-from tests.lab.s3_server import FAULTS
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.process import LabProcess
+from tests.lab.machine.reaper import Reaper
+from tests.lab.servers.s3_server import FAULTS
 
 BUCKET = "lab"
-_ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[3]
 _START_S = 60.0
 
 
@@ -63,7 +63,7 @@ class ObjectStore:
 
     def start(self) -> None:
         """Start the server with what it held when it was killed, and wait until it answers."""
-        command = [sys.executable, "-m", "tests.lab.s3_server", str(self.port), str(self.folder / "s3"), BUCKET]
+        command = [sys.executable, "-m", "tests.lab.servers.s3_server", str(self.port), str(self.folder / "s3"), BUCKET]
         (self.folder / "s3").mkdir(exist_ok=True)
         # The lab's processes run in the lab's folder; a module of the tests is found from the repository.
         command = ["env", f"PYTHONPATH={_ROOT}", *command]
@@ -100,7 +100,7 @@ class ObjectStore:
             yield
 
     def let_fail(self, path: str, kind: str, count: int = 1, **more: Any) -> None:
-        """Let the next requests whose path contains ``path`` go wrong; see ``tests.lab.s3_server``."""
+        """Let the next requests whose path contains ``path`` go wrong; see ``tests.lab.servers.s3_server``."""
         self._ask("POST", {"path": path, "kind": kind, "count": count, **more})
 
     def heal(self, path: str = "") -> None:

@@ -12,7 +12,7 @@ from typing import Literal, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from tests.lab.errors import LabError
-from tests.lab.topics import quiet
+from tests.lab.workload.topics import quiet
 
 Protocol = Literal["classic", "consumer"]
 JOIN_TIMEOUT_S = 30.0

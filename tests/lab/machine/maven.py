@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.lab.errors import LabError
-from tests.lab.java import find_maven
+from tests.lab.machine.java import find_maven
 
 FETCH_TIMEOUT_S = 900
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # Maven ends within seconds: 2.4 s of processor time, not 4.5

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from tests.lab.ports import HOST
+from tests.lab.machine.ports import HOST
 
 _LIFE = timedelta(days=1)  # longer than any run of the tests: they are made when the tests are collected
 

@@ -25,12 +25,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from tests.lab.errors import LabError
-from tests.lab.java import find_java
-from tests.lab.ports import HOST, free_ports
-from tests.lab.process import LabProcess
-from tests.lab.reaper import Reaper
-from tests.lab.service import Service
-from tests.lab.spark_archive import quick_options
+from tests.lab.machine.java import find_java
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.process import LabProcess
+from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.service import Service
+from tests.lab.spark.archive import quick_options
 
 START_TIMEOUT_S = 120.0
 SUBMIT_TIMEOUT_S = 240.0

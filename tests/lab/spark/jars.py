@@ -3,7 +3,7 @@
 Four jars are enough; the rest of what they depend on comes with pyspark. The connector must be of Spark's own version,
 and the Kafka client of the version that the connector was built with.
 
-``python -m tests.lab.spark_jars`` fetches them and prints their paths as ``spark-submit --jars`` wants them.
+``python -m tests.lab.spark.jars`` fetches them and prints their paths as ``spark-submit --jars`` wants them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
-from tests.lab.maven import Artifact, Download, render_pom
+from tests.lab.machine.maven import Artifact, Download, render_pom
 
 SPARK_VERSION = "4.2.0"
 KAFKA_CLIENTS_VERSION = "3.9.2"

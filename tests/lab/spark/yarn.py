@@ -8,11 +8,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.lab.jars import REPOSITORY
-from tests.lab.java import find_java
-from tests.lab.maven import Artifact, Download, render_pom
-from tests.lab.ports import HOST, free_ports
-from tests.lab.spark_archive import QUICK
-from tests.lab.spark_cluster import SparkCluster, spark_home
+from tests.lab.machine.java import find_java
+from tests.lab.machine.maven import Artifact, Download, render_pom
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.spark.archive import QUICK
+from tests.lab.spark.standalone import SparkCluster, spark_home
 
 HADOOP_VERSION = "3.5.0"  # of the client that comes with pyspark 4.2.0
 BOUNCY_CASTLE_VERSION = "1.84"

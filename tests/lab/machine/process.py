@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.lab.errors import LabError
-from tests.lab.java import find_java
-from tests.lab.reaper import Reaper
+from tests.lab.machine.java import find_java
+from tests.lab.machine.reaper import Reaper
 
 _LOG_OPTIONS = (
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",

@@ -20,11 +20,11 @@ from typing import Any, Self
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.jars import REPOSITORY
-from tests.lab.maven import Artifact, Download, render_pom
-from tests.lab.ports import HOST, free_ports
-from tests.lab.process import JavaProgram, LabProcess
-from tests.lab.reaper import Reaper
-from tests.lab.service import Service
+from tests.lab.machine.maven import Artifact, Download, render_pom
+from tests.lab.machine.ports import HOST, free_ports
+from tests.lab.machine.process import JavaProgram, LabProcess
+from tests.lab.machine.reaper import Reaper
+from tests.lab.machine.service import Service
 
 REALM = "LAB.TEST"
 START_TIMEOUT_S = 60.0

@@ -1,8 +1,9 @@
 """An S3 server: moto's, with what a store promises and moto does not keep: conditions that hold, and objects that stay.
 
-``python -m tests.lab.s3_server PORT FOLDER BUCKET``. Moto checks ``If-None-Match`` and stores in two steps, so that of
-two writers at once both may win, and it keeps objects in memory. Here a lock makes one step of it, and each object is
-on the disk before it can be seen: a server killed by SIGKILL and started again has everything that it ever showed.
+``python -m tests.lab.servers.s3_server PORT FOLDER BUCKET``. Moto checks ``If-None-Match`` and stores in two steps, so
+that of two writers at once both may win, and it keeps objects in memory. Here a lock makes one step of it, and each
+object is on the disk before it can be seen: a server killed by SIGKILL and started again has everything that it ever
+showed.
 
 What goes wrong is asked for by rules: ``POST /_faults`` adds one, ``DELETE /_faults`` removes those of a path. A rule
 concerns the next ``count`` requests whose path or query contains ``path``:

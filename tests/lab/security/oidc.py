@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.hashes import SHA256
 
 from tests.lab.cluster import KafkaCluster
-from tests.lab.ports import HOST
-from tests.lab.service import Service
+from tests.lab.machine.ports import HOST
+from tests.lab.machine.service import Service
 
 AUDIENCE = "kafka"
 _KEY_BITS = 2048

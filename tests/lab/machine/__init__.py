@@ -1,0 +1,1 @@
+"""Processes, ports, folders, Java and Maven on this machine."""

@@ -1,0 +1,1 @@
+"""What brokers check: certificates, Kerberos, tokens, access rights."""

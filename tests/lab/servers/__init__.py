@@ -1,0 +1,1 @@
+"""Servers and programs beside the brokers: an object store, a distance, a browser."""

@@ -1,0 +1,1 @@
+"""Real Spark clusters of processes, and what Spark's JVMs start from."""

@@ -1,0 +1,1 @@
+"""What a cluster holds: topics with records, offsets, consumers, transactions."""
