@@ -117,7 +117,7 @@ lint: $(STAMP) ## Check style, types and the layers' import contracts
 	@$(BIN)/lint-imports --no-cache
 
 faults: $(STAMP) ## Hold the lease under five minutes of induced faults
-	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest -rP --timeout 1200 tests/integration/test_membership_lease.py
+	@MEMBERSHIP_FAULT_SECONDS=$${MEMBERSHIP_FAULT_SECONDS:-300} $(BIN)/python -m pytest -rP --timeout 1200 tests/integration/membership/test_membership_lease.py
 
 campaign: $(STAMP) ## Run 10,000 simulated histories of clean-ups with faults and 200 real ones, then without each guard (build/campaign)
 	@$(BIN)/python -m tests.campaign

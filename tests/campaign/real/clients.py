@@ -187,7 +187,8 @@ class RealCluster:
     def may_lose(self, confirmed: float) -> bool:
         """Return whether a deletion that was confirmed about this time may have been lost with its leader.
 
-        Kafka before 4.0 waits for no replica before it confirms one (``tests/integration/test_lost_deletion.py``).
+        Kafka before 4.0 waits for no replica before it confirms one
+        (``tests/integration/deleting/test_lost_deletion.py``).
         """
         return self.kafka.version < "4" and any(
             began - LOSS_S <= confirmed <= ended + LOSS_S for began, ended in self._changes_of_leaders

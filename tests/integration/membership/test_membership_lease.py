@@ -22,7 +22,7 @@ from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, Lea
 from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.membership import ClientConfig, ClusterClient, MaintenanceLease
 from tests.integration.conftest import config_of, each_of
-from tests.integration.test_membership import MEMBERSHIP_CLUSTERS, until
+from tests.integration.membership.test_membership import MEMBERSHIP_CLUSTERS, until
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.topics import quiet
 

@@ -20,7 +20,7 @@ from airflow_kafka_groups.membership import (
     Phase,
 )
 from tests.integration.conftest import config_of, each_of
-from tests.integration.test_membership import Toy, options, until
+from tests.integration.membership.test_membership import Toy, options, until
 from tests.lab.cluster import KafkaCluster
 
 kafka = each_of("kafka41", "kafka28", "kafka43")

@@ -18,7 +18,7 @@ from tests.campaign.judging import CLUSTER
 from tests.campaign.real.story import Kill
 from tests.campaign.real.worker import Job, work
 from tests.integration.conftest import config_of, connection_client
-from tests.integration.test_prune_topics import Scene, until
+from tests.integration.deleting.test_prune_topics import Scene, until
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, produce

@@ -21,8 +21,8 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     UnsupportedByClientError,
 )
+from tests.integration.admin.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
 from tests.integration.conftest import config_of
-from tests.integration.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.security.certificates import Authority

@@ -7,7 +7,6 @@ import contextlib
 import itertools
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +28,7 @@ from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError
 from tests.lab.tools import consumer_groups
 from tests.lab.workload.topics import create_topics, quiet
+from tests.pages import ROOT
 
 PARTITIONS = 6
 MEMBERSHIP_CLUSTERS = ["kafka41", "kafka28", "kafka39"]
@@ -265,7 +265,7 @@ async def test_a_static_member_comes_back_without_a_round_and_fences_its_double(
 
 
 async def test_the_page_shows_what_runs(kafka: KafkaCluster, capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parents[2] / "docs/membership.md").read_text()
+    page = (ROOT / "docs/membership.md").read_text()
     code = page.split("<!-- START membership_example -->")[1].split("```python\n")[1].split("```")[0]
     assert len(code.splitlines()) < 60
     names: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""The admin clients and what brokers do to them."""

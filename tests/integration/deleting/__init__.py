@@ -1,0 +1,1 @@
+"""Deletions, prunings and restores, and what happens in between, on real brokers."""

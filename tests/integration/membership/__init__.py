@@ -1,0 +1,1 @@
+"""The public group-membership API, on real brokers."""
