@@ -22,6 +22,7 @@ Row = tuple[int, int, int, str]
 
 _PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; skipped: metadata and error, known to be empty
 PACKED_ROW_SIZE = 20
+_FIXED_FIELDS = 16
 _SIGN_BYTE, _SIGN_BIT = 4, 0x80  # of a row's offset, which is big-endian
 _Columns = tuple["array[int]", "array[int]", "array[int]"]
 
@@ -103,10 +104,14 @@ class TopicOffsets:
         rows = self.packed_rows()
         return _packed_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows)
 
-    def row_set(self) -> set[bytes]:
-        """Return the packed rows one by one: brokers return the partitions of a topic in any order."""
+    def fixed_fields(self) -> tuple[bytes, ...]:
+        """Return partition, committed offset and leader epoch of each row, still packed.
+
+        Equal rows have equal fields, whether they were sent by a broker or packed here: what else is in a packed row
+        differs with the version of the response.
+        """
         rows = self.packed_rows()
-        return set(_split_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows))
+        return _fixed_fields(len(rows) // PACKED_ROW_SIZE).unpack(rows)
 
     @property
     def committed(self) -> int:
@@ -146,8 +151,8 @@ def _packed_rows(count: int) -> Struct:
 
 
 @lru_cache(1000)
-def _split_rows(count: int) -> Struct:
-    return Struct(f"{PACKED_ROW_SIZE}s" * count)
+def _fixed_fields(count: int) -> Struct:
+    return Struct(f"{_FIXED_FIELDS}s{PACKED_ROW_SIZE - _FIXED_FIELDS}x" * count)
 
 
 class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):

@@ -21,7 +21,6 @@ from typing import Any
 from kio.serial.readers import read_compact_string, read_error_code, read_int32, read_timedelta_i32
 
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
-from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT
 from airflow_kafka_groups.protocol.codec import Message, request_schema
@@ -85,15 +84,8 @@ def _encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
 
 def _rows(topic: TopicOffsets) -> bytes:
     if topic.metadata is None:
-        rows = _fixed_fields(len(topic)).unpack(topic.packed_rows())
-        return _EMPTY_METADATA.join((*rows, b""))
+        return _EMPTY_METADATA.join((*topic.fixed_fields(), b""))
     return b"".join([_FIXED.pack(*row[:3]) + string(row[3]) + NO_TAGS for row in topic.rows()])
-
-
-@lru_cache(1000)
-def _fixed_fields(count: int) -> struct.Struct:
-    """Return what unpacks partition, offset and epoch of so many rows (see ``TopicOffsets.packed``), still packed."""
-    return struct.Struct(f"{_FIXED.size}s{PACKED_ROW_SIZE - _FIXED.size}x" * count)
 
 
 def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
