@@ -115,10 +115,10 @@ def modules() -> list[str]:
 
 @cache
 def mirror(module: str) -> Path:
-    """Return the file with the tests of a module. Those of the Spark jobs need Spark, and lie in one folder."""
+    """Return the file with the tests of a module. Those of the Spark jobs need Spark, and are in folders by subject."""
     folder, _, name = module.rpartition("/")
     if folder.startswith("spark"):
-        return ROOT / "tests/spark" / f"test_{name}"
+        return next((ROOT / "tests/spark").rglob(f"test_{name}"), ROOT / "tests/spark" / f"test_{name}")
     places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "exhaustive", "component")]
     return next((place for place in places if place.exists()), places[0])
 
