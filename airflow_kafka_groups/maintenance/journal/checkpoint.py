@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     read_entry,
 )
 from airflow_kafka_groups.maintenance.journal.history import Deletion, History, Life, RunRecord, leases_of
+from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 CHECKPOINT_RUNS = 50
@@ -137,7 +138,8 @@ class Checkpoint:
 
     def of_request(self, request_id: str) -> list[RunRecord]:
         """Read the tries of a request."""
-        return [self._read_run(number) for number in self._requests.get(request_id, ())]
+        found = (numbers for recorded, numbers in self._requests.items() if is_try_of(recorded, request_id))
+        return [self._read_run(number) for numbers in found for number in numbers]
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
         """Read the runs that dealt with a group, or the newest of them."""

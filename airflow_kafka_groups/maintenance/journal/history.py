@@ -16,6 +16,7 @@ from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 from airflow_kafka_groups.maintenance.journal.columns import end_of, intents_of, outcomes_of
+from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 
 PROOF_OF_LIFE = frozenset(
     {
@@ -235,9 +236,8 @@ class History:
             return (*self.earlier, *self.runs)
         settled = [] if self.settled is None else self.settled.of_request(request_id)
         found = {run.number: run for run in (*settled, *self.runs)}
-        return [
-            run for run in (*self.earlier, *(found[number] for number in sorted(found))) if run.request_id == request_id
-        ]
+        every = (*self.earlier, *(found[number] for number in sorted(found)))
+        return [run for run in every if is_try_of(run.request_id, request_id)]
 
 
 def leases_of(runs: Iterable[RunRecord]) -> dict[str, datetime]:
