@@ -20,6 +20,7 @@ from airflow_kafka_groups.hooks.arguments import read_place
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
 from airflow_kafka_groups.hooks.url_secrets import has_secret
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
+from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
@@ -153,6 +154,8 @@ def spark_settings() -> dict[str, Any]:
         "conn_id": settings["spark_conn_id"],
         "conf": {**_SPARK_CONF, **settings["spark_conf"]},
     }
+    # Masked here, too: copies of earlier versions' DAGs pass them to Spark's own operator, whose error shows them.
+    read_spark_arguments(f"{DEFAULTS}.spark_conf", arguments)
     if settings["spark_binary"]:
         arguments["spark_binary"] = settings["spark_binary"]
     elif own.exists():

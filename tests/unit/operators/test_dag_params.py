@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.sdk import DAG
 from airflow.sdk.definitions.param import process_params
@@ -26,6 +27,16 @@ def test_defaults_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", text)
     with pytest.raises(ConfigurationError, match="KAFKA_GROUPS_DEFAULTS: must be a JSON object") as caught:
         dag_params()
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.safety
+def test_the_error_of_an_earlier_version_s_dag_shows_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its clean-up submits the job by Spark's own operator, which shows whatever it does not know."""
+    defaults = {"spark_conf": {"spark.hadoop.fs.azure.account.key.lake.dfs.core.windows.net": "s3cr3t-of-azure"}}
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
+    with pytest.raises(TypeError, match="Invalid arguments were passed to SparkSubmitOperator") as caught:
+        SparkSubmitOperator(task_id="judge_staleness", **spark_arguments("{{ ti.xcom_pull('list_offsets') }}"))
     assert "s3cr3t" not in str(caught.value)
 
 
