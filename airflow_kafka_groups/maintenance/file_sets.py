@@ -26,7 +26,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS, RESTORE
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -229,6 +229,8 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
         times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
+        if folder == paths.CHANGES and content.get("what") == RESTORE and not content.get("dry_run"):
+            times = times or [file_set.made_at]  # as earlier versions recorded one
         if folder in (paths.PLANS, paths.PRUNE_PLANS):
             file_set.expires_at = parse_time(content["expires_at"])
     except (KeyError, TypeError, ValueError):

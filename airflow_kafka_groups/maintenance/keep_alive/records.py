@@ -5,6 +5,7 @@ first file before it commits anything and the second one afterwards, so a run wi
 groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
 it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
 before. Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
+Earlier versions named the record of a restore as that of any change: such a one is looked into.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ KINDS = tuple(_SHOWN)
 KEPT_AT = "kept_at"
 KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
-_NAME = re.compile(rf"({ID})-({'|'.join(KINDS)})-(before|result)\.json")
+_NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
 _EVER = datetime.min.replace(tzinfo=UTC)
 
@@ -162,16 +163,17 @@ class KeepAliveRecords:
 
     def _read_new(self, folder: Layout) -> dict[str, KeptAlive]:
         found: dict[str, KeptAlive] = {}
-        for run_id, kind, path in _runs(folder, "before", self._kinds):
+        for run_id, kind, path in _runs(folder, "before", (*self._kinds, *((None,) if RESTORE in self._kinds else ()))):
             if str(path) in self._seen:
                 continue
-            record = _read(path, kind)
+            record = _read(path, kind) if kind else _read_earlier(path)
             self._seen.add(str(path))
             if folder is not self._layout and not self._may_be_of_this_cluster(folder, record.get(KAFKA_CLUSTER_ID)):
                 continue
             at = time_of(run_id)
             if KEPT_AT in record:
                 at = max(at, parse_time(record[KEPT_AT]))
+            kind = kind or RESTORE
             what = _SHOWN[kind] if record.get("what", kind) == kind else f"a change ({record['what']})"
             kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), what)
             _merge(found, {str(group["group_id"]): kept for group in record["groups"]})
@@ -221,9 +223,9 @@ def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
 
 
 def _runs(
-    layout: Layout, part: str, kinds: Collection[str], since: datetime = _EVER
-) -> Iterator[tuple[str, str, StoragePath]]:
-    """Yield each run's id, kind and file, oldest first."""
+    layout: Layout, part: str, kinds: Collection[str | None], since: datetime = _EVER
+) -> Iterator[tuple[str, str | None, StoragePath]]:
+    """Yield each run's id, kind and file, oldest first. The kind of a change that nobody looks for is ``None``."""
     folder = layout.root / CHANGES
     for name in list_names(folder):
         match = _NAME.fullmatch(name)
@@ -231,6 +233,28 @@ def _runs(
             continue
         if time_of(match[1]) >= since.replace(microsecond=0):
             yield match[1], match[2], folder / name
+
+
+def _read_earlier(path: StoragePath) -> dict[str, Any]:
+    """Read the record of any change; its groups are those that an earlier version restored or created by it, or none.
+
+    One that is damaged has none: nothing was changed before it was complete.
+    """
+    try:
+        record = read_json(path, "the record of a change", MaintenanceError)
+        restored = record["what"] == RESTORE
+        wanted = [group for group in record["groups"] if restored or _creates(group)]
+        return {"what": record["what"], "groups": [{"group_id": group["group_id"]} for group in wanted]}
+    except StorageError:
+        raise
+    except (MaintenanceError, KeyError, TypeError, AttributeError) as exc:
+        log.debug("%s is not the record of a restore: %r", path, exc)
+        return {"groups": []}
+
+
+def _creates(group: Mapping[str, Any]) -> bool:
+    """Whether offsets are committed to a group that had none."""
+    return bool(group.get("after")) and not group.get("before") and group.get("kept") is None
 
 
 def _read(path: StoragePath, kind: str) -> dict[str, Any]:

@@ -38,6 +38,7 @@ def layout(tmp_path: Path) -> Layout:
 
 
 def write(layout: Layout, run: str, part: str, content: bytes, tag: str = "keep-alive-") -> None:
+    (layout.root / "changes").mkdir(parents=True, exist_ok=True)
     (layout.root / "changes" / f"{run}-{tag}{part}.json").write_bytes(content.replace(b"%s", run.encode()))
 
 
@@ -82,6 +83,31 @@ def test_a_restore_says_since_when_its_groups_are_wanted_and_keeps_nothing_alive
 
     write(layout, SECOND, "before", BEFORE)
     assert KeepAliveRecords(layout).read()["a"] == kept, "the later of both, to the later end"
+
+
+EARLIER = RESTORED.replace(b'"kept_at": "2026-03-09T12:00:00+00:00", ', b"")
+
+
+@pytest.mark.safety
+def test_a_restore_of_a_version_that_named_it_as_any_change_says_which_groups_are_wanted(layout: Layout) -> None:
+    write(layout, FIRST, "before", EARLIER, tag="")
+    kept = KeptAlive(AT[FIRST], AT[FIRST], "a restore")
+    assert KeepAliveRecords(layout).read() == {"a": kept, "b": kept}
+    assert KeepAliveRecords(layout, kinds=(WHAT,)).read() == {}
+
+    records = KeepAliveRecords(layout, "id")  # such as by an older command line during a deletion
+    records.read()
+    write(Layout(layout.base, "other"), SECOND, "before", EARLIER.replace(b'"a"', b'"c"'), tag="")
+    assert records.read_new().keys() == {"b", "c"}
+
+
+@pytest.mark.safety
+def test_offsets_that_such_a_version_set_say_that_the_groups_are_wanted_which_they_created(layout: Layout) -> None:
+    after = b'"after": [{"topic": "t", "partitions": [0], "offsets": [4], "leader_epochs": [-1], "metadata": null}]'
+    altered = EARLIER.replace(b'"restore"', b'"alter"').replace(b'"after": []', after)
+    created = b'{"group_id": "c", "before": [], ' + after + b', "skipped": {}, "kept": null}\n]}\n'
+    write(layout, FIRST, "before", altered.replace(b"\n]}\n", b",\n" + created), tag="")
+    assert KeepAliveRecords(layout).read() == {"c": KeptAlive(AT[FIRST], AT[FIRST], "a change (alter)")}
 
 
 @pytest.mark.parametrize(

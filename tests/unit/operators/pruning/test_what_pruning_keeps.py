@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,15 @@ def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> P
     return write(storage, f"changes/{run_id}-restore-before.json", content)
 
 
+def earlier_restore(storage: Path, days: float, *group_ids: str) -> Path:
+    """Write the record of a restore as versions did that named it as that of any change."""
+    run_id = id_of(days)
+    nothing: dict[str, Any] = {"before": [], "after": [], "skipped": {}, "kept": None}
+    groups = [{"group_id": group_id, **nothing} for group_id in group_ids]
+    content = {"run_id": run_id, "what": "restore", "dry_run": False, "groups": groups}
+    return write(storage, f"changes/{run_id}-before.json", content)
+
+
 def audit(storage: Path, days: float) -> Path:
     """Write the record of a deletion by a version without a journal."""
     plan, run_id = id_of(days + 1), id_of(days)
@@ -65,10 +75,13 @@ def audit(storage: Path, days: float) -> Path:
     return write(storage, f"audit/{plan}-{run_id}.json", content)
 
 
-def test_a_restored_group_is_not_planned_again_once_its_record_is_old(admin: FakeAdmin, tmp_path: Path) -> None:
+@pytest.mark.parametrize("restored", [restore, earlier_restore])
+def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
+    admin: FakeAdmin, tmp_path: Path, restored: Callable[..., Path]
+) -> None:
     scene.judged_once(admin, tmp_path, ["a"], ["live"])  # idle for 30 days by its snapshots
     snapshot(tmp_path, 30)
-    record = restore(tmp_path, 5, "a")
+    record = restored(tmp_path, 5, "a")
     restore(tmp_path, 0)
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0, "its idle time counts from the restore"
     assert run(tmp_path, change=3).removed["change"] == ()
@@ -76,7 +89,7 @@ def test_a_restored_group_is_not_planned_again_once_its_record_is_old(admin: Fak
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0
 
 
-@pytest.mark.parametrize("record", [restore, audit])
+@pytest.mark.parametrize("record", [restore, earlier_restore, audit])
 @pytest.mark.parametrize(
     ("at", "shown", "other", "newest", "days", "kept"),
     [
