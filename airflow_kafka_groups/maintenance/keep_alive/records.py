@@ -168,6 +168,8 @@ class KeepAliveRecords:
                 continue
             record = _read(path, kind) if kind else _read_earlier(path)
             self._seen.add(str(path))
+            if not record["groups"]:
+                continue
             if folder is not self._layout and not self._may_be_of_this_cluster(folder, record.get(KAFKA_CLUSTER_ID)):
                 continue
             at = time_of(run_id)
