@@ -30,12 +30,16 @@ class Notice:
     told_seconds: float | None = None
 
     def ends_later_than(self, seconds: float, at: datetime) -> bool:
-        """Return whether the period that the message named ends later than one of another message.
+        """Return whether the period that the message named ends, or may end, later than one of another message.
 
         :param seconds: the period that another message would name.
         :param at: when it would be sent.
         """
-        if self.told_seconds is None or self.notified_at is None or self.told_seconds <= seconds:
+        if self.notified_at is None:
+            return False
+        if self.told_seconds is None:  # nobody knows what an earlier version told
+            return True
+        if self.told_seconds <= seconds:
             return False
         passed = (at - max(self.marked_at, self.notified_at)).total_seconds()
         return passed + seconds < self.told_seconds
@@ -90,6 +94,8 @@ def why_not_noticed(
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of "
             f"{shown_period(seconds)} is not over"
         )
+    if notice.told_seconds is None:
+        return "its owner was told of a period that an earlier version did not record, and has to be notified again"
     return _why_told(notice, at)
 
 

@@ -242,7 +242,7 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     fingerprint = first.kept[0].fingerprint
     assert fingerprint is not None
     times: dict[str, Any] = {"marked_at": NOW - timedelta(days=5), "notified_at": NOW - timedelta(days=4)}
-    mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", **times)
+    mark = Notice(fingerprint=fingerprint, owner="someone", contact="all@example.com", told_seconds=1.0, **times)
 
     async def planned(notice: Notice, history: History | None = None) -> list[str]:
         return (await plan_by(file, admin, tmp_path, notices={"told": notice}, history=history)).group_ids
@@ -253,5 +253,6 @@ async def test_a_notice_has_to_be_old_enough_for_this_very_idle_time(tmp_path: P
     assert await planned(replace(mark, owner="another")) == []
     assert await planned(replace(mark, contact="al@example.com")) == []
     assert await planned(replace(mark, contact=None)) == [], "the mark of a version that did not record it"
+    assert await planned(replace(mark, told_seconds=None)) == [], "the same"
     assert await planned(replace(mark, fingerprint="0" * 64)) == []
     assert await planned(replace(mark, marked_at=NOW - timedelta(days=10))) == [], "it has been idle for 9 days only"

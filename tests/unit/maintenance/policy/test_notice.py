@@ -13,7 +13,7 @@ from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period,
 from tests.fakes.groups import NOW
 
 DAY = timedelta(days=1)
-GIVEN = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW + DAY, contact="c")
+GIVEN = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW + DAY, contact="c", told_seconds=4.0)
 ARGUMENTS: dict[str, Any] = {"seconds": 86_400.0, "fingerprint": "f", "at": NOW + 2 * DAY, "contact": "c"}
 
 
@@ -37,6 +37,7 @@ def test_a_notice_that_was_given_for_long_enough_lets_the_group_go() -> None:
         (GIVEN, {"alive_at": NOW}, "has lived since"),
         (replace(GIVEN, contact=None), {}, "somewhere else"),
         (replace(GIVEN, contact=None), {"contact": None}, "somewhere else"),
+        (replace(GIVEN, told_seconds=None), {}, "an earlier version did not record"),
     ],
 )
 def test_everything_else_keeps_it(notice: Notice | None, changes: dict[str, Any], reason: str) -> None:
