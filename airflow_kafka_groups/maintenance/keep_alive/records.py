@@ -65,7 +65,8 @@ class KeptAlive:
 def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
     """Return when the last verified keep-alive of each group began.
 
-    A damaged record counts for nothing: its groups are kept alive once more, which does no harm.
+    A damaged record counts for nothing, nor does one that does not say of which cluster it is, as earlier versions'
+    did: its groups are kept alive once more, which does no harm.
 
     :param since: only runs that began at this time or later.
     :param kafka_cluster_id: the id that the brokers report: runs on another cluster prove nothing. Default: not known.
@@ -81,7 +82,7 @@ def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = No
         except MaintenanceError as exc:
             log.warning("%s", exc)
             continue
-        if record.get(KAFKA_CLUSTER_ID, kafka_cluster_id) != kafka_cluster_id:
+        if record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
             continue
         for group in record["groups"]:
             if group.get("outcome") == _DONE:

@@ -56,6 +56,15 @@ def test_the_latest_verified_run_counts_for_the_brokers_clock(layout: Layout) ->
     assert last_kept(layout, AT[SECOND] + timedelta(seconds=1)) == {}
 
 
+def test_a_run_that_does_not_say_on_which_cluster_it_was_proves_nothing_of_this_one(layout: Layout) -> None:
+    """A run of an earlier version: the folder's connection may have led to another cluster then."""
+    write(layout, FIRST, "before", BEFORE)
+    write(layout, FIRST, "result", RESULT)
+    assert last_kept(layout, AT[FIRST], "id") == {}
+    write(layout, SECOND, "result", RESULT.replace(b'"what"', b'"kafka_cluster_id": "id", "what"'))
+    assert last_kept(layout, AT[FIRST], "id") == {"a": AT[SECOND]}
+
+
 def test_an_interrupted_run_proves_no_time_but_says_what_is_to_stay(layout: Layout) -> None:
     write(layout, FIRST, "before", BEFORE)
     assert last_kept(layout, AT[FIRST]) == {}
