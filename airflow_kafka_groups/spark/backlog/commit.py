@@ -6,12 +6,16 @@ work, the new offsets are committed (brokers refuse this while the group has mem
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin, TooLateError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
+
+_COMMIT_WITHIN_S = 15.0
+"""How long after the last reading of the group began its commit may leave: somebody else may commit meanwhile."""
 
 
 class NotCommittedError(JobError):
@@ -82,10 +86,13 @@ def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, 
     wanted = offsets_to_commit(ends, observed.committed)
     if not wanted:
         return {}
+    deadline = time.monotonic() + _COMMIT_WITHIN_S
     _check_unused(admin, observed)
     problem: JobError | None = None
     try:
-        admin.alter(group_id, wanted)
+        admin.alter(group_id, wanted, deadline)
+    except TooLateError as exc:  # this process may have stood still, and another one taken its place
+        raise NotCommittedError(f"nothing was committed: {exc}") from exc
     except JobError as exc:  # a lost answer leaves it open: what the group has now decides
         problem = exc
     try:

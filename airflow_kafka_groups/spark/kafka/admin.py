@@ -7,6 +7,7 @@ partition that is missing in the result is an error, never "no commit".
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -20,11 +21,14 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session import jvm_of
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
-_COMMIT_WITHIN_MS = 15_000
 _AT_ONCE = 2_000
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DENIED_TOPIC = "TopicAuthorizationException"
+
+
+class TooLateError(JobError):
+    """A commit did not leave in time, and so was not sent."""
 
 
 class GroupStatus(NamedTuple):
@@ -156,12 +160,20 @@ class KafkaAdmin:
                 found.add(topic)
         return found
 
-    def alter(self, group_id: str, offsets: Mapping[Partition, int]) -> None:
-        """Commit offsets for a group without members; brokers refuse it for others."""
+    def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
+        """Commit offsets for a group without members; brokers refuse it for others.
+
+        :param deadline: until when the request may leave, retries included, by ``time.monotonic()``: the group was read
+            before, and somebody else may commit meanwhile.
+
+        Raises ``TooLateError`` if that has passed.
+        """
         made = self._kafka.clients.consumer.OffsetAndMetadata
         commits = {self._named(where): made(offset) for where, offset in offsets.items()}
-        # The client tries again for so long, and the group was read before: somebody else may commit meanwhile.
-        options = self._kafka.clients.admin.AlterConsumerGroupOffsetsOptions().timeoutMs(_COMMIT_WITHIN_MS)
+        options = self._kafka.clients.admin.AlterConsumerGroupOffsetsOptions()
+        if (left := int(1000 * (deadline - time.monotonic()))) <= 0:
+            raise TooLateError(f"the commit of group {group_id!r} would leave too long after the group was read")
+        options.timeoutMs(left)
         self._get(
             lambda: self._admin.alterConsumerGroupOffsets(group_id, commits, options).all(),
             f"the offsets of group {group_id!r} were not committed",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from airflow_kafka_groups.spark.backlog import commit
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
@@ -19,6 +22,7 @@ from airflow_kafka_groups.spark.backlog.commit import (
 from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.backlog.request import parse_fetched
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import source_options
@@ -135,7 +139,7 @@ class FakeAdmin(KafkaAdmin):
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
         return {where: self.commits[where] for where in partitions if where in self.commits}
 
-    def alter(self, group_id: str, offsets: Any) -> None:
+    def alter(self, group_id: str, offsets: Any, deadline: float) -> None:
         self.altered = dict(offsets)
         if self.keep_writes:
             self.commits |= {where: Commit(offset) for where, offset in offsets.items()}
@@ -183,8 +187,8 @@ class Unsure(FakeAdmin):
         super().__init__()
         self.kept, self.silent = kept, silent
 
-    def alter(self, group_id: str, offsets: Any) -> None:
-        super().alter(group_id, dict(sorted(offsets.items())[: self.kept]))
+    def alter(self, group_id: str, offsets: Any, deadline: float) -> None:
+        super().alter(group_id, dict(sorted(offsets.items())[: self.kept]), deadline)
         self.group = GroupStatus("EMPTY", 0) if not self.silent else GroupStatus("GONE", 0)
         raise JobError("no answer")
 
@@ -203,6 +207,47 @@ def test_a_commit_without_an_answer_is_settled_by_reading_the_group() -> None:
         commit_ends(Unsure(1), OBSERVED, both)
     with pytest.raises(NotVerifiedError, match="the commit was sent, but it cannot be read back: no answer"):
         commit_ends(Unsure(2, silent=True), OBSERVED, both)
+
+
+class StandsStill(KafkaAdmin):
+    """The real commit, of a process that is stopped after it has read the group: others move it on meanwhile."""
+
+    def __init__(self, clock: list[float], seconds: float) -> None:
+        self.clock, self.seconds = clock, seconds
+        self.commits = {A0: Commit(4), A1: Commit(9)}
+        self._kafka, self._admin = MagicMock(), MagicMock()
+
+    def state(self, group_id: str) -> GroupStatus:
+        return GroupStatus("EMPTY", 0)
+
+    def known(self, group_id: str) -> set[Partition]:
+        return set(self.commits)
+
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
+        return {where: self.commits[where] for where in partitions if where in self.commits}
+
+    def _named(self, where: Partition) -> Any:
+        self.clock[0] += self.seconds
+        self.commits[where] = Commit(20)
+        return where
+
+
+@pytest.mark.parametrize("seconds", [14.0, 3600.0])
+def test_a_process_that_stood_still_after_it_read_the_group_commits_nothing(
+    monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    clock = [100.0]
+    for module in (commit, client):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: clock[0]), raising=False)
+    group = StandsStill(clock, seconds)
+    late = seconds > 15
+    said = "nothing was committed: .* too long after the group was read" if late else "somebody else commits"
+    with pytest.raises(NotCommittedError if late else NotVerifiedError, match=said):
+        commit_ends(group, OBSERVED, ENDS)
+    sent = group._admin.alterConsumerGroupOffsets
+    options = group._kafka.clients.admin.AlterConsumerGroupOffsetsOptions.return_value
+    assert sent.called is not late
+    assert [call.args for call in options.timeoutMs.call_args_list] == ([] if late else [(1000,)])
 
 
 def test_a_group_without_commits_may_not_exist_yet() -> None:

@@ -65,7 +65,7 @@ class Group(KafkaAdmin):
     def committed(self, group_id: str, partitions: Any) -> dict[Partition, Commit]:
         return {where: self.commits[where] for where in partitions if where in self.commits}
 
-    def alter(self, group_id: str, offsets: Any) -> None:
+    def alter(self, group_id: str, offsets: Any, deadline: float) -> None:
         if self.dies == "before":
             raise Killed
         self.commits |= {where: Commit(offset) for where, offset in offsets.items()}
