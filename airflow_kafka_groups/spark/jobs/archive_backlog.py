@@ -23,7 +23,9 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
+    logs_of,
     of_groups,
+    other_topics,
     read_archive,
     read_groups,
     read_plan,
@@ -33,7 +35,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
+from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
@@ -98,14 +100,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
-        backlogs, hidden = _plan(admin, arguments, groups)
+        topics = {where.topic for commits in groups.values() for where in commits}
+        ids, ids_then = admin.topic_ids(topics), (snapshot.view or {}).get("topic_ids") or {}
+        other_ids = _differ(ids_then, ids)
+        backlogs, hidden = _plan(admin, arguments, groups, logs_of(rows), other_ids)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
         records = read_ranges(spark, properties, ranges, isolation_level=arguments.isolation_level)
         write_archive(of_groups(records, backlogs), output, arguments.format)
         counts = check_archive(spark, output, arguments.format, backlogs, compacted)
-        _check_nothing_expired(admin, ranges)
+        _check_nothing_expired(admin, ranges, ids)
     if hidden:
         warnings += logged([_HIDDEN.format(hidden)])
     summary = {
@@ -167,9 +172,16 @@ def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:
 
 
 def _plan(
-    admin: KafkaAdmin, arguments: argparse.Namespace, groups: Mapping[str, Mapping[Partition, Commit]]
+    admin: KafkaAdmin,
+    arguments: argparse.Namespace,
+    groups: Mapping[str, Mapping[Partition, Commit]],
+    then: Mapping[Partition, LogEnds],
+    other_ids: Collection[str],
 ) -> tuple[dict[str, Backlog], int]:
-    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable."""
+    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable.
+
+    :param then: the logs' ends when the offsets were committed; ``other_ids`` are topics that were recreated since.
+    """
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
     existing = admin.partitions(sorted({where.topic for where in known}))
@@ -178,6 +190,7 @@ def _plan(
     until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
         until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
+    recreated = other_topics(logs, then, other_ids)
     backlogs = {
         group_id: plan_backlog(
             commits,
@@ -185,13 +198,22 @@ def _plan(
             policy,
             until=until,
             missing=commits.keys() - readable,
+            recreated=recreated,
         )
         for group_id, commits in groups.items()
     }
     return backlogs, sum(logs[where].end - end for each in backlogs.values() for where, end in each.ends.items())
 
 
-def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range]) -> None:
+def _differ(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
+    return {topic for topic in ids.keys() & others.keys() if ids[topic] != others[topic]}
+
+
+def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range], ids: Mapping[str, str]) -> None:
+    if other := _differ(ids, admin.topic_ids({each.partition.topic for each in ranges})):
+        raise JobError(
+            f"topic {min(other)!r} was recreated while it was read. Take a new snapshot, and run the job again"
+        )
     logs = admin.log_ends([each.partition for each in ranges], read_committed=False)
     for each in ranges:
         if logs[each.partition].start > each.start:

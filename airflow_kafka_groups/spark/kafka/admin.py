@@ -22,6 +22,7 @@ from airflow_kafka_groups.spark.session import jvm_of
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000
+_NO_ID = "A" * 22
 _CAUSED_BY = "Caused by: "
 _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DENIED_TOPIC = "TopicAuthorizationException"
@@ -114,6 +115,12 @@ class KafkaAdmin:
         """Return all partitions of these topics; topics that do not exist are omitted."""
         found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
         return {topic: _partitions(topic, described) for topic, described in found.items()}
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return Kafka's own ids of these topics; those that do not exist, or have none (before 2.8), are omitted."""
+        found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
+        ids = {topic: str(described.topicId().toString()) for topic, described in found.items()}
+        return {topic: id_ for topic, id_ in ids.items() if id_ != _NO_ID}
 
     def readable(self, topic: str) -> tuple[list[Partition], bool | None]:
         """Return a topic's partitions, and whether this user may read it; ``None`` if the brokers do not say.
