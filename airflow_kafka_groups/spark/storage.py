@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -151,6 +152,11 @@ class Storage:
         """Return whether a file or folder exists."""
         with _named(f"{path} cannot be looked for"):
             return bool(self._fs.exists(self._path(path)))
+
+    def written_at(self, path: str) -> datetime:
+        """Return when a file was written, by the storage's clock."""
+        with _named(f"{path} cannot be looked for"):
+            return datetime.fromtimestamp(self._fs.getFileStatus(self._path(path)).getModificationTime() / 1000, UTC)
 
     def write_text(self, path: str, text: str, *, replace: bool = True) -> None:
         """Write a small file. Without ``replace``, raise ``StorageError`` if it exists."""

@@ -49,6 +49,7 @@ from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
+_SAME_TIME = timedelta(seconds=1)  # object stores tell no less
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_PERMITTED = "AuthorizationException"
 
@@ -177,8 +178,9 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     Raises ``JobError`` if it is missing, incomplete, or of another cluster, or if its summary is that of another run.
     """
     remedy = "run the job commit_history first, or leave --commit-history out"
+    storage, place = Storage(spark, folder), f"{folder}/summary.json"
     try:
-        summary = json.loads(Storage(spark, folder).read_text(f"{folder}/summary.json"))
+        summary = json.loads(storage.read_text(place))
         found = summary["kafka_cluster_id"]
         counts = summary.get("records") or {}
         if summary.get("groups") == 0:  # Spark writes no file then, and cannot tell the columns
@@ -198,7 +200,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         raise JobError(f"the groups in {folder} cannot be read ({first_line(exc)}): {remedy}") from exc
     if found != kafka_cluster_id:
         raise JobError(f"{folder} is of the Kafka cluster {found}, the snapshots are of {kafka_cluster_id}: {remedy}")
-    _check_files(Storage(spark, folder), folder, summary, remedy)
+    _check_files(storage, folder, summary, remedy)
     if counts.get(CORRUPT) or counts.get(FUTURE):
         return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
     evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
@@ -206,6 +208,12 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
         evidence = Evidence(
             not_read=f"{folder} does not tell until when (an open transaction hid commits, or the job is older): run "
             "commit_history again"
+        )
+    # It was written after the log was read. The judgement's own clock helps where the storage's is the other driver's.
+    elif (read := evidence.commits_until) > (seen := min(storage.written_at(place), datetime.now(UTC)) + _SAME_TIME):
+        evidence = Evidence(
+            not_read=f"{folder} says that the log was read until {read.isoformat()}, after {seen.isoformat()}, when it "
+            "was written: the clock of its driver was ahead. Correct it, and run commit_history again"
         )
     return LastCommits(rows=rows, evidence=evidence)
 
