@@ -39,6 +39,7 @@ from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition,
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path
@@ -72,6 +73,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    check_cluster(arguments.cluster)
     if bool(arguments.plan_id) == bool(arguments.group):
         raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
 

@@ -33,6 +33,7 @@ from airflow_kafka_groups.spark.lag import (
     with_seconds,
 )
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
@@ -68,6 +69,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def _check(arguments: argparse.Namespace) -> None:
+    check_cluster(arguments.cluster)
     if arguments.max_lookups < 1:
         raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
 

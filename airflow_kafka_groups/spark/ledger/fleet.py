@@ -29,6 +29,12 @@ def is_one(asked: Sequence[str]) -> bool:
     return len(asked) == 1 and asked[0] != ALL
 
 
+def check_cluster(name: str) -> None:
+    """Raise ``ArgumentError`` if this is not the name of a cluster."""
+    if not ids.is_cluster_name(name):
+        raise ArgumentError("--cluster", name, ids.CLUSTER_NAME_RULE)
+
+
 def check_clusters(
     asked: Sequence[str], *, of_one: Mapping[str, str | None], of_each: Mapping[str, str | None]
 ) -> None:
@@ -41,8 +47,8 @@ def check_clusters(
     Raises ``ArgumentError``.
     """
     for name in asked:
-        if name != ALL and not ids.is_cluster_name(name):
-            raise ArgumentError("--cluster", name, ids.CLUSTER_NAME_RULE)
+        if name != ALL:
+            check_cluster(name)
     if is_one(asked):
         return
     for option, value in of_one.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
+from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
@@ -123,3 +125,22 @@ def test_what_makes_sense_for_one_cluster_only_is_refused(
     with pytest.raises(SystemExit):
         parse_arguments([*given(tmp_path, "a"), *more])
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["*", "..", "../prod", "prod/", "prod\u0308", ""])
+@pytest.mark.parametrize(
+    ("parse", "more"),
+    [
+        (archive_backlog.parse_arguments, ["--group", "g", "--kafka-properties", "kafka.properties"]),
+        (lag_report.parse_arguments, []),
+    ],
+    ids=["archive_backlog", "lag_report"],
+)
+def test_what_is_no_name_of_a_cluster_is_a_wrong_argument_of_jobs_for_one(
+    parse: Callable[[list[str]], Any], more: list[str], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        parse(["--base", "/base", "--cluster", name, *more])
+    assert raised.value.code == 2
+    assert "--cluster" in (said := capsys.readouterr().err.splitlines()[-1])
+    assert "use 1 to 100 letters, digits" in said
