@@ -58,13 +58,25 @@ class ChangeState:
         raise ConfigurationError("state.path", self._folder, problem)
 
     def load(self, bucket: int, batch: int, stream: int | None = None) -> Any:
-        """Return a batch's observations of a bucket; ``None`` if there are none."""
+        """Return a batch's observations of a bucket; ``None`` if there are none.
+
+        Raises ``ConfigurationError`` for a file that was not written completely.
+        """
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
         system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
         if not system.get_file_info(path).is_file:
             return None
-        return pq.read_table(path, filesystem=system, schema=arrow_schema())
+        try:
+            return pq.read_table(path, filesystem=system, schema=arrow_schema())
+        except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
+            raise ConfigurationError(
+                "state.path",
+                self._folder,
+                f"{path} is not complete ({str(exc).splitlines()[0]}), as after a task that was killed while it wrote "
+                "it: delete the file and restart the query",
+            ) from exc
 
     def save(self, bucket: int, batch: int, seen: Any, stream: int | None = None) -> Any:
         """Store a batch's observations, complete or not at all, and return those that are stored.
