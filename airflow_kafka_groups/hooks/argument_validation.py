@@ -15,7 +15,9 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import signature
@@ -32,6 +34,8 @@ _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
+_SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
+_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 
 
 class Argument(Generic[T]):
@@ -160,18 +164,39 @@ def _is_literal(task: object, name: str) -> bool:
 def _rendered_items(name: str, before: Any, rendered: Any) -> Any:
     """Return what a list was rendered to, with the items in it that are no templates as they were.
 
-    Raises ``ConfigurationError`` for a template in it that became ``None``, or the text of that, unless a DAG renders
-    natively: it is a group's name and a pattern like any other, also one that keeps nothing.
+    Raises ``ConfigurationError`` for a template in it that became ``None``, or a text with that in it, or several names
+    in one: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     old, new = _items(before), _items(rendered)
     if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):
-        if isinstance(item, str) and is_template(item) and str(value).strip() == "None":
-            raise ConfigurationError(name, rendered, f"an item of it: {_NOTHING}")
+        if isinstance(item, str) and is_template(item):
+            if _has_none(item, text := str(value).strip()):
+                raise ConfigurationError(name, rendered, f"an item of it: {_NOTHING}")
+            if "\n" in text or _is_text_of_list(text):
+                raise ConfigurationError(name, value, _SEVERAL)
     if isinstance(before, str):
         return rendered
     return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
+
+
+def _has_none(template: str, text: str) -> bool:
+    """Return whether a template, or an expression in it such as that of ``{{ team }}-*``, was rendered to ``None``."""
+    beside = map(re.escape, _EXPRESSION.split(template.strip()))
+    found = re.fullmatch("(.*?)".join(beside), text, re.DOTALL)
+    return text == "None" or (found is not None and "None" in found.groups())
+
+
+def _is_text_of_list(text: str) -> bool:
+    """Return whether a text is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
+    if (text[:1], text[-1:]) not in (("[", "]"), ("(", ")")):
+        return False
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
 def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:

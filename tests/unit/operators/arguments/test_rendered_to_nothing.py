@@ -46,6 +46,44 @@ def test_nor_is_one_in_a_list_in_json() -> None:
         task.render_template_fields({"params": {"nothing": None}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "item", ["{{ params.nothing }}-*", "re:{{- params.nothing }}[.].*", "{{params.a}}.{{params.nothing}}"]
+)
+@pytest.mark.parametrize("in_json", [False, True])
+def test_nor_is_nothing_in_the_middle_of_an_item_a_part_of_a_name(item: str, *, in_json: bool, native: bool) -> None:
+    """The pattern ``None-*`` keeps none of the groups that it was to keep."""
+    given: Any = f'["a", "{item}"]' if in_json else ["a", item]
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = PlanCleanupOperator(task_id="t", **STORED, exclude=given)
+    with pytest.raises(ConfigurationError, match=r"exclude.*rendered to nothing"):
+        task.render_template_fields({"params": {"nothing": None, "a": "orders"}})
+
+
+@pytest.mark.parametrize(
+    ("item", "several"),
+    [
+        ("{{ params.keep }}", ["team-a.*", "team-b.*"]),
+        ("{{ params.keep }}", ("team-a.*", "team-b.*")),
+        ("{{ params.keep | tojson }}", ["team-a.*"]),
+        ("{{ params.keep | join('\n') }}", ["team-a.*", "team-b.*"]),
+        ("{% for each in params.keep %}{{ each }}\n{% endfor %}", ["team-a.*", "team-b.*"]),
+    ],
+)
+def test_an_item_that_renders_to_several_is_no_pattern_that_keeps_nothing(item: str, several: Any) -> None:
+    """The text of a list is a glob: one letter of those between the brackets."""
+    task = PlanCleanupOperator(task_id="t", **STORED, exclude=["a", item])
+    with pytest.raises(ConfigurationError, match=r"exclude.*rendered to several.*tojson"):
+        task.render_template_fields({"params": {"keep": several}})
+
+
+@pytest.mark.parametrize("pattern", ["[0-9]", "[ab]", "(a)", "None-*", "orders-None", "a-None-b"])
+def test_a_pattern_that_a_template_renders_to_is_none_of_these(pattern: str) -> None:
+    task = PlanCleanupOperator(task_id="t", **STORED, exclude=["{{ params.pattern }}"])
+    task.render_template_fields({"params": {"pattern": pattern}})
+    assert task.exclude == (pattern,)
+
+
 def test_a_name_beside_a_template_is_not_rendered() -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=["orders\n", "{{ params.other }}"])
     task.render_template_fields({"params": {"other": "b"}})
