@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 _WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
@@ -36,7 +37,7 @@ def _has_password(scheme: str, rest: str) -> bool:
     place = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, _ = place.rpartition("@")
     if at:
-        return ":" in user
+        return ":" in unquote(user)
     host, colon, port = place.partition(":")
     if not colon or "@" not in rest:
         return False
