@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id, parse_time
@@ -123,23 +124,40 @@ class Checkpoint:
         """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
         self._blocks.verify()
 
-    def rows(self) -> Iterator[_Row]:
-        """Yield the groups. Raises ``JournalError`` and ``StorageError``."""
+    def rows(self, request_id: str | None = None) -> Iterator[_Row]:
+        """Yield the groups, or those that no other request dealt with. Raises ``JournalError`` and ``StorageError``."""
+        if request_id is not None and not (tries := self._tries(request_id)):
+            return
         for block in self._blocks.read():
-            yield from map(_Row.from_json, block)
+            for row in map(_Row.from_json, block):
+                if request_id is None or tries.issuperset(row.runs):
+                    yield row
 
-    def deletions(self) -> Iterator[Deletion]:
+    def deletions(self, request_id: str | None = None) -> Iterator[Deletion]:
         """Yield the latest deletion of each group that has one."""
-        return (row.deletion for row in self.rows() if row.deletion is not None)
+        return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
 
-    def lives(self, *, gone: bool = False) -> Iterator[Life]:
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[Life]:
         """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
-        return (life for row in self.rows() if (life := row.gone if gone else row.life) is not None)
+        rows = self.rows(request_id)
+        return (life for row in rows if (life := row.gone if gone else row.life) is not None)
 
     def of_request(self, request_id: str) -> list[RunRecord]:
-        """Read the tries of a request."""
+        """Read the tries of a request whose groups others dealt with, too: a row does not tell what was whose.
+
+        A task that is mapped over a thousand groups is one request: each of them would read the tries of all.
+        """
+        if not (tries := self._tries(request_id)):
+            return []
+        shared = set[int]()
+        for row in self.rows():
+            if (row.deletion or row.life) and not tries.issuperset(row.runs):
+                shared |= tries.intersection(row.runs)
+        return [self._read_run(number) for number in sorted(shared)]
+
+    def _tries(self, request_id: str) -> frozenset[int]:
         found = (numbers for recorded, numbers in self._requests.items() if is_try_of(recorded, request_id))
-        return [self._read_run(number) for numbers in found for number in numbers]
+        return frozenset(chain.from_iterable(found))
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
         """Read the runs that dealt with a group, or the newest of them."""

@@ -140,14 +140,14 @@ class Settled(Protocol):
     def leases(self) -> Mapping[str, datetime]:
         """The lease groups of all these runs, and when the latest run with each of them began."""
 
-    def deletions(self) -> Iterable[Deletion]:
-        """Return the latest deletion, certain or possible, of each group."""
+    def deletions(self, request_id: str | None = None) -> Iterable[Deletion]:
+        """Return the latest deletion of each group, or of each that no other request dealt with."""
 
-    def lives(self, *, gone: bool = False) -> Iterable[Life]:
-        """Return the latest proof of life of each group that has one, or the latest that found it gone."""
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[Life]:
+        """Return the latest proof of life of the same groups, or the latest that found it gone."""
 
     def of_request(self, request_id: str) -> list[RunRecord]:
-        """Read the tries of a request."""
+        """Read the tries of a request that dealt with groups of other requests, too."""
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
         """Read what the runs that dealt with a group say of it, or the newest of them."""
@@ -172,8 +172,8 @@ class History:
         :param request_id: only those by the tries of this request. Default: all.
         """
         found: dict[str, Deletion] = {}
-        if request_id is None and self.settled is not None:
-            found = {item.group_id: item for item in self.settled.deletions()}
+        if self.settled is not None:
+            found = {item.group_id: item for item in self.settled.deletions(request_id)}
         for run in self._of(request_id):
             for group_id, at in run.possibly_deleted().items():
                 if group_id not in found or found[group_id].at <= at:
@@ -187,8 +187,8 @@ class History:
         :param gone: only those that found the group gone. Default false.
         """
         found: dict[str, Life] = {}
-        if request_id is None and self.settled is not None:
-            found = {item.group_id: item for item in self.settled.lives(gone=gone)}
+        if self.settled is not None:
+            found = {item.group_id: item for item in self.settled.lives(request_id, gone=gone)}
         for run in self._of(request_id):
             for group_id, outcome in run.alive().items():
                 at = run.decided_at[group_id]

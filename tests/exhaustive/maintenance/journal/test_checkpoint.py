@@ -112,6 +112,38 @@ def test_of_a_group_only_the_runs_that_are_asked_for_are_read(
             assert len({path for path in read if "/ended.json" in path}) <= newest
 
 
+def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A deletion that is mapped over a thousand groups is one request: each task read the records of all before it."""
+    of_cluster = Journal(tmp_path, "c")
+    for number in range(1, 3 * EVERY + 2):
+        at = NOW + timedelta(minutes=number)
+        other = number == 2
+        header = {"run_id": f"r{number}", "request_id": "another" if other else "mapped"}
+        run = of_cluster.begin(header, at, after=of_cluster.current())
+        names = ["g1"] if other else [f"g{number}"]
+        run.intend(dict.fromkeys(names, "f"), at)
+        outcomes = [*map(deleted, names), kept(f"alive{number}", Reason.HAS_MEMBERS, "1 member")]
+        run.conclude(outcomes, at)
+        run.end(outcomes, {}, at)
+    current, every = of_cluster.current(), of_cluster.read()
+    read: list[str] = []
+    real = durable_files.read_file
+
+    def noted(path: Path) -> bytes | None:
+        read.append(str(path))
+        return real(path)
+
+    monkeypatch.setattr(files, "read_file", noted)
+    found = current.idle_resets("mapped")
+    assert [path for path in read if path.endswith("ended.json") and "00000001" not in path] == []
+    assert any("00000001/ended.json" in path for path in read), "g1 is the other request's, too"
+    assert current.idle_resets("nobody") == {}
+    assert found == every.idle_resets("mapped")
+    assert current.idle_resets("another") == every.idle_resets("another")
+
+
 def test_what_an_open_run_did_after_the_checkpoint_counts(tmp_path: Path) -> None:
     of_cluster = Journal(tmp_path, "c")
     late = of_cluster.begin({"run_id": "late", "request_id": "q"}, NOW, after=of_cluster.current())
