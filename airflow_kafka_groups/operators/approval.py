@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from airflow_kafka_groups.exceptions import PlanError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
 APPROVE = "Approve"
+_PEOPLE = 'must be a list of people by their ids and names in Airflow, as strings: [{"id": "42", "name": "Ann"}]'
 CONFIRM, EXCLUDE, PLAN = "confirm_groups", "exclude_groups", "plan_digest"
 """The fields of the form. The last one is filled in: Airflow takes an answer for a task, whatever that has asked."""
 
@@ -81,6 +82,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
     ) -> None:
         kwargs.pop("params", None)  # those of the DAG, which Airflow puts there, and adds once more by itself
         super().__init__(subject=self.default_subject, defaults="Reject", params=self._form(), **kwargs)
+        _check_people(self.assigned_users)
 
     def _form(self) -> dict[str, Param]:
         """Return the fields that a person fills in."""
@@ -236,6 +238,18 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
             return layout, plan, None
         terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
         return layout, plan, terms.why(len(plan.groups), plan.noun)
+
+
+def _check_people(people: Any) -> None:
+    """Raise ``ConfigurationError`` unless these are people as Airflow wants them: else it fails when it asks."""
+    if people is None:
+        return
+    if not isinstance(people, list | tuple) or not people:  # of an empty list, Airflow lets everybody answer
+        raise ConfigurationError("assigned_users", people, f"{_PEOPLE}; leave it out to let everybody answer")
+    for one in people:
+        given = one if isinstance(one, Mapping) else {}
+        if given.keys() != {"id", "name"} or not all(isinstance(text, str) and text for text in given.values()):
+            raise ConfigurationError("assigned_users", one, _PEOPLE)
 
 
 def _plan_field(plan: SealedPlan) -> Param:

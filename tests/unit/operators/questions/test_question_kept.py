@@ -22,7 +22,7 @@ from airflow.sdk.execution_time.comms import (
     HITLDetailRequestResult,
 )
 
-from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -259,3 +259,18 @@ def test_who_triggers_a_run_does_not_fill_in_what_the_approver_has_to_type(
         "exclude_groups": [],
         "plan_digest": backed_up["digest"],
     }
+
+
+@pytest.mark.parametrize(
+    "people",
+    ["ann", ["ann"], [], {"ann": "Ann"}, [{"id": 42, "name": "Ann"}], [{"id": "42"}], [{"id": "", "name": "A"}]],
+)
+def test_people_whom_airflow_would_not_take_are_refused_when_the_dag_is_parsed(people: Any) -> None:
+    """It failed when it was about to ask, after all the work; of an empty list, Airflow lets everybody answer."""
+    with pytest.raises(ConfigurationError, match=r"assigned_users.*\[\{\"id\": \"42\", \"name\": \"Ann\"\}\]"):
+        ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=people)
+
+
+@pytest.mark.parametrize("people", [None, {"id": "42", "name": "Ann"}, ONLY_ANN["assigned_users"]])
+def test_people_by_their_ids_and_names_are_taken(people: Any) -> None:
+    ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=people)
