@@ -148,7 +148,20 @@ def read_words(field: str, value: Any) -> list[str]:
         # A DAG that renders natively makes the word True a bool, and its text is that word again.
         if not isinstance(item, str | int | float | PurePath):
             raise ConfigurationError(field, item, "every item must be a string, a number or a path")
+        check_url(field, item)
     return list(map(str, items))
+
+
+def check_url(field: str, value: object) -> None:
+    """Raise ``ConfigurationError`` for URLs, with commas between them, with a password or a token: Spark shows them."""
+    text = str(value)
+    if any("://" in each and has_secret(each) for each in (text, *text.split(","))):
+        raise ConfigurationError(
+            field,
+            None,
+            "a password or token in a URL would be in rendered templates, in logs and on Spark's command line: put it "
+            "into spark['conf'], by a property of its own",
+        )
 
 
 def read_switch(field: str, value: Any) -> bool:

@@ -10,6 +10,7 @@ from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUI
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
+    check_url,
     one_of,
     optional,
     read_place,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 _YARN_ATTEMPTS = "spark.yarn.maxAppAttempts"
 _SPARK = Path(__file__).parents[1] / "spark"
+
+
+def _read_application(field: str, value: Any) -> str:
+    text = read_text(field, value)
+    check_url(field, text)
+    return text
 
 
 def _read_group_id(field: str, value: Any) -> str:
@@ -123,7 +130,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     ui_color = "#fbe3d0"
 
-    application = Argument(read_text)
+    application = Argument(_read_application)
     application_args = Argument(read_words)
     spark = Argument(optional(read_spark_arguments))
     kafka = Argument(one_of(*COMMIT_LOG_MODES))

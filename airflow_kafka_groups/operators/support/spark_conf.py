@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_mapping
+from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.hooks.java_properties import render_properties, write_secret_file
+from airflow_kafka_groups.hooks.url_secrets import has_secret
 
 READ_BY_AIRFLOW = frozenset(
     {
@@ -27,11 +28,15 @@ READ_BY_AIRFLOW = frozenset(
 """Properties by which Airflow's hook decides, so it has to see them. None is secret."""
 
 _SECRET = re.compile(
-    r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\.",
+    r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
+    r"|authorization|connection_string",
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
 """Names of what belongs to a secret, and is none."""
+
+_OF_JAVA = re.compile(r"-D([^=\s]+)=")
+"""The name of a property among Java's options."""
 
 _FIND_HOME = '. "$0"; printf %s "$SPARK_HOME"'
 _REMEDY = (
@@ -43,16 +48,28 @@ _REMEDY = (
 def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
     """Read the arguments of Spark's hook, and have Airflow mask the secrets in them: it knows other names only.
 
-    The task's page in Airflow's UI shows them.
+    The task's page in Airflow's UI shows them. Raises ``ConfigurationError`` for a URL with a password or a token in
+    the others, which are on the command line.
     """
     arguments = read_mapping(field, value)
-    for given in (arguments.get("conf"), arguments.get("env_vars")):
+    for argument, given in arguments.items():
+        if argument not in ("conf", "env_vars"):
+            for each in given if isinstance(given, list | tuple) else (given,):
+                check_url(f"{field}, {argument}", each)
+            continue
         for name, secret in given.items() if isinstance(given, Mapping) else ():
-            if isinstance(secret, str) and _SECRET.search(name) and not _NOT_ITSELF.search(name):
+            if isinstance(secret, str) and is_secret(name, secret):
                 from airflow.sdk.log import mask_secret
 
                 mask_secret(secret)
     return arguments
+
+
+def is_secret(name: str, value: str) -> bool:
+    """Return whether a property or variable is secret: by its name, or by a URL or an option of Java in its value."""
+    names = (name, *_OF_JAVA.findall(value))
+    named = any(_SECRET.search(each) and not _NOT_ITSELF.search(each) for each in names)
+    return named or ("://" in value and has_secret(value))
 
 
 def hide_conf(
@@ -72,7 +89,7 @@ def hide_conf(
     :param driver_env: what precedes the names of these variables as properties, where the driver gets them so.
 
     Where Spark's defaults are not found, properties stay on the command line. Raises ``ConfigurationError`` if one of
-    them is secret by its name, or if the task's file cannot be read.
+    them is secret by its name or value, or if the task's file cannot be read.
     """
     given = {name: str(value) for name, value in (conf or {}).items()}
     if driver_env is not None:
@@ -85,7 +102,7 @@ def hide_conf(
     else:
         folder_of_defaults = _conf_folder(spark_binary, {**os.environ, **(env_vars or {})})
         if folder_of_defaults is None:
-            if secret := sorted(name for name in given if _SECRET.search(name)):
+            if secret := sorted(name for name in given if _SECRET.search(name) or is_secret(name, given[name])):
                 raise ConfigurationError(f"conf, {secret[0]}", None, _REMEDY)
             return given, None
         defaults = folder_of_defaults / "spark-defaults.conf"

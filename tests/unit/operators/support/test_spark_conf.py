@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.support.spark_conf import hide_conf
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.operators.support.spark_conf import hide_conf, read_spark_arguments
 
 SECRET = "s3cr3t-k3y"
 FIND_SPARK_HOME = Path(sys.executable).with_name("find-spark-home")
@@ -113,5 +114,56 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
     with pytest.raises(ConfigurationError, match="set SPARK_CONF_DIR") as caught:
         hide_conf(CONF, None, folder, spark_binary=str(wrapper))
     assert SECRET not in str(caught.value)
-    plain = {"spark.sql.shuffle.partitions": "8"}
+    in_value = {"spark.sql.catalog.lake.uri": f"jdbc:postgresql://db/lake?user=me&password={SECRET}"}
+    with pytest.raises(ConfigurationError, match="set SPARK_CONF_DIR") as caught:
+        hide_conf(in_value, None, folder, spark_binary=str(wrapper))
+    assert SECRET not in str(caught.value)
+    plain = {"spark.sql.shuffle.partitions": "8", "spark.sql.catalog.lake.uri": "https://lake:8181/api"}
     assert hide_conf(plain, None, folder, spark_binary=str(wrapper)) == (plain, None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "is_masked"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", SECRET, True),
+        ("spark.sql.catalog.lake.header.Authorization", f"Basic {SECRET}", True),
+        ("spark.sql.catalog.lake.uri", f"jdbc:postgresql://db/lake?user=me&password={SECRET}", True),
+        ("spark.jars.repositories", f"https://me:{SECRET}@repo/maven", True),
+        ("spark.driver.extraJavaOptions", f"-Xss4m -Djavax.net.ssl.keyStorePassword={SECRET}", True),
+        ("AZURE_STORAGE_CONNECTION_STRING", f"AccountName=a;AccountKey={SECRET}", True),
+        ("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStore.path=/a -Dx=1", False),
+        ("spark.sql.catalog.lake.uri", "https://lake:8181/api?warehouse=w", False),
+    ],
+)
+def test_what_is_secret_by_its_name_or_value_is_masked(
+    name: str, value: str, is_masked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    masked: list[str] = []
+    monkeypatch.setattr("airflow.sdk.log.mask_secret", lambda value, name=None: masked.append(value))
+    read_spark_arguments("spark", {"conf": {name: value}})
+    read_spark_arguments("spark", {"env_vars": {name: value}})
+    assert masked == ([value, value] if is_masked else [])
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("application", {"application": f"s3a://AKIA:{SECRET}@jobs/job.py"}),
+        ("application_args", {"application_args": ["--output", f"s3a://AKIA:{SECRET}@bucket/out"]}),
+        ("application_args", {"application_args": [f"--output=https://host/out?sig={SECRET}"]}),
+        ("spark, repositories", {"spark": {"repositories": f"https://repo/a,https://me:{SECRET}@repo/b"}}),
+        ("spark, py_files", {"spark": {"py_files": f"https://host/job.zip?token={SECRET}"}}),
+    ],
+)
+def test_a_url_with_a_secret_on_the_command_line_is_refused_and_not_shown(field: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{field}: a password or token") as caught:
+        KafkaSparkSubmitOperator(**{"task_id": "t", "application": "roll_up", **given})
+    assert SECRET not in str(caught.value)
+
+
+def test_urls_and_words_without_one_are_taken() -> None:
+    words = ["--base", "s3a://bucket/groups", "--mail", "me@x.org", "--servers", "a:9092,b:9092", "hdfs://n:8020/x@y"]
+    spark = {"packages": "a:b:1", "py_files": "https://host/job.zip", "executor_cores": 2, "conf": None}
+    task = KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=words, spark=spark)
+    assert task.application_args == words
