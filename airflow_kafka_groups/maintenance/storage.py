@@ -22,7 +22,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.local_files import sync_folder_if_possible
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage_access import make_folder, remedy_of
+from airflow_kafka_groups.maintenance.storage_access import described, make_folder, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -83,8 +83,9 @@ def storage_errors(what: str, path: StoragePath) -> Iterator[None]:
         yield
     except MaintenanceError:
         raise
-    except Exception as exc:
-        raise StorageError(f"{path} could not be {what}: {type(exc).__name__}: {exc}. {remedy_of(exc)}") from exc
+    except Exception as exc:  # noqa: BLE001 - the cause is left out where it shows a secret
+        shown, cause = described(exc)
+        raise StorageError(f"{path} could not be {what}: {shown}. {remedy_of(exc)}") from cause
 
 
 def is_of_storage(error: Exception) -> bool:

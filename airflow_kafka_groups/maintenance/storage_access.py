@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
 
 _WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_SECRETS = re.compile(
+    r"(\b(?:sig|delegation|[\w-]*(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]*)=)"
+    r"[^&\s'\"<>;,)]+|(\bBearer )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
+    re.IGNORECASE,
+)
+"""Tokens in the URLs of requests, which libraries put into their errors: WebHDFS's, Azure's, those that are signed."""
 
 
 def has_folders(path: StoragePath) -> bool:
@@ -29,6 +37,22 @@ def make_folder(folder: StoragePath) -> None:
         local_files.make_folder(folder)
     elif has_folders(folder):
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def described(error: Exception) -> tuple[str, Exception | None]:
+    """Return an error's class and text without secrets, and the error as a cause: ``None`` if it shows some.
+
+    Airflow logs a failure with all its causes.
+    """
+    text = f"{type(error).__name__}: {error}"
+    shown = _SECRETS.sub(lambda found: f"{found[1] or found[2] or found[3]}…", text)
+    return shown, None if any(_SECRETS.search(str(one)) for one in _chain(error)) else error
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 def remedy_of(error: Exception) -> str:

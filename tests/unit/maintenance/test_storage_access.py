@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import traceback
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,3 +30,43 @@ def test_no_folder_is_made_where_that_would_make_a_bucket(protocol: str, made: i
     folder: Any = SimpleNamespace(protocol=protocol, mkdir=lambda **how: calls.append(how))
     make_folder(folder)
     assert len(calls) == made
+
+
+SECRET = "s3cr3t-t0ken/x+y=="
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"401 Client Error: Unauthorized for url: http://nn:9870/webhdfs/v1/a?op=OPEN&delegation={SECRET}",
+        f"403, message='Forbidden', url='https://acct.blob.core.windows.net/c/a?sv=2021&sig={SECRET}&se=1'",
+        f"GET https://b.s3.amazonaws.com/a?AWSAccessKeyId={SECRET}&Signature={SECRET}&Expires=1 failed",
+        f"https://b.s3.amazonaws.com/a?X-Amz-Credential={SECRET}&X-Amz-Security-Token={SECRET}",
+        f"refused: {{'Authorization': 'Bearer {SECRET}'}}",
+        f"cannot connect to https://me:{SECRET.replace('/', '')}@proxy:3128",
+    ],
+)
+@pytest.mark.parametrize("below", [False, True])
+def test_a_token_in_a_library_s_error_is_in_no_message_and_no_traceback(
+    tmp_path: Path, text: str, *, below: bool
+) -> None:
+    """Airflow logs the message with all its causes, and the message is a reason in records and XComs, too."""
+    error: Exception = RuntimeError(text)
+    if below:
+        above = OSError("it failed")
+        above.__cause__, error = error, above
+    with pytest.raises(StorageError) as caught, storage_errors("read", tmp_path):
+        raise error
+    shown = "".join(traceback.format_exception(caught.value))
+    assert "s3cr3t" not in str(caught.value)
+    assert "s3cr3t" not in shown
+    assert ("it failed" if below else text[:12]) in str(caught.value)
+
+
+def test_an_error_without_one_is_shown_as_it_is_with_its_cause(tmp_path: Path) -> None:
+    error = OSError("https://host:9870/a?op=OPEN&user.name=me: no token, key of day=1")
+    shown = r"a\?op=OPEN&user\.name=me: no token, key of day=1"
+    with pytest.raises(StorageError, match=shown) as caught, storage_errors("read", tmp_path):
+        raise error
+    assert caught.value.__cause__ is error
