@@ -38,7 +38,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
     arguments = list(sys.argv[1:] if argv is None else argv)
     stdout_for("table")  # --help has letters that a locale may lack
-    args = parse(arguments)
+    try:
+        args = parse(arguments)
+    except KeyboardInterrupt:  # it imports the command, which takes the first third of a second
+        say("interrupted")
+        return ExitCode.INTERRUPTED
     return run_command(args.command, args)
 
 

@@ -141,6 +141,17 @@ def test_errors_become_exit_codes_and_one_line(
     assert str(error) in printed.err
 
 
+def test_an_interrupt_while_a_command_is_imported_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(self: Command) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Command, "load", interrupted)
+    assert main(["lag"]) == ExitCode.INTERRUPTED
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 def test_an_error_about_an_argument_names_the_option_that_was_typed(
     command: SimpleNamespace, capsys: pytest.CaptureFixture[str]
 ) -> None:
