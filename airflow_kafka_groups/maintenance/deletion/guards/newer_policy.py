@@ -80,6 +80,9 @@ def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
         raise PlanError(f"plan {plan.plan_id} is older than its policy allows by now: take a snapshot, make a new one")
 
 
+_ANOTHER_OWNER = "it has another owner, who was not notified"
+
+
 @dataclass(frozen=True, slots=True)
 class _Ruled:
     """A planned group with the newer rule, and those that may match, too."""
@@ -110,6 +113,7 @@ class _Before:
 def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     matcher, before = RuleMatcher(file.rules), _Before(plan)
     protected = GroupFilter(protected=file.protected)
+    by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
     left = []
     for group in plan.groups:
         # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
@@ -121,7 +125,9 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         elif (why := _stricter(group, rule, before.demands_on(group))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
         elif rule.notice_seconds and owner != group.owner:
-            yield group.group_id, "it has another owner, who was not notified"
+            unknown = owner is None and by_client
+            why = "the last client, who owns it, is not known to a deletion" if unknown else _ANOTHER_OWNER
+            yield group.group_id, why
         elif rule.notice_seconds and file.owners.contact_of(owner) != plan.policy.contact_of(owner):
             yield group.group_id, "its owner has another contact, which was not notified"
         else:

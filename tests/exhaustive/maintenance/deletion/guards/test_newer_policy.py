@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +17,10 @@ from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from tests.exhaustive.maintenance.plan.notices import DAY, Story
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.deletion.plans import plan_by
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, delete_plan, layout_in, request
@@ -26,6 +31,13 @@ POLICY = """\
     rules:
       - {name: a, match: {groups: "a*"}, action: delete, idle: 2d}
       - {name: rest, action: delete, idle: 2d}
+    """
+BY_CLIENT = """\
+    version: 1
+    defaults: {contact: all@example.com}
+    rules:
+      - {name: batch, match: {clients: "batch*"}, action: delete, idle: 1d, notice: 2d}
+      - {name: rest, action: delete, idle: 1d}
     """
 
 
@@ -143,3 +155,21 @@ async def test_an_edit_while_the_deletion_waits_for_its_lease_counts(tmp_path: P
     assert {item.group_id: item.outcome.value for item in report.outcomes} == {
         "a1": "deleted", "a2": "kept", "b1": "deleted",
     }  # fmt: skip
+
+
+async def test_after_an_edit_an_owner_by_the_last_client_is_called_unknown_and_not_another_one(tmp_path: Path) -> None:
+    """A deletion does not know last clients. Whoever reads the report looked for the edit that changed the owner."""
+    story = Story(tmp_path, "pay1", policy=BY_CLIENT)
+    story.admin.groups["pay1"].members = 2  # of the client id "c"
+    await take_snapshot(story.admin, story.layout, now=Ticking(NOW - 20 * DAY))
+    story.admin.groups["pay1"].members = 0
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
+    later = await story.plan(NOW + 3 * DAY, **judged)
+    assert [group.owner for group in later.groups] == ["c"]
+    reasons, at = {}, NOW + 3 * DAY + timedelta(minutes=5)
+    for name, edited in {"comment": "# seen", "owner": 'owners: {team: {groups: "pay*"}}'}.items():
+        kept = kept_by_newer_policy(later, policy_of(tmp_path, f"{BY_CLIENT}{edited}"), at)
+        reasons[name] = kept["pay1"].reason
+    assert "the last client, who owns it, is not known to a deletion" in reasons["comment"]
+    assert "it has another owner, who was not notified" in reasons["owner"]
