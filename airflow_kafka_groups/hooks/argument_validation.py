@@ -35,6 +35,7 @@ _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
+_DELIMITERS = ("variable_start_string", "block_start_string", "line_statement_prefix")
 _EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 
 
@@ -135,6 +136,7 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
+        _require_rendered(self, literals)
         vars(self)[_RENDERS] = True
         try:
             super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
@@ -159,6 +161,21 @@ def is_template(value: Any) -> bool:
 def _is_literal(task: object, name: str) -> bool:
     """Return whether a name is that of an argument without a template in it, which was read."""
     return isinstance(getattr(type(task), name, None), Argument) and name not in _unread(task)
+
+
+def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` for an argument with a template in the DAG's own delimiters: it was read as it is.
+
+    The pattern ``<< team >>-*`` keeps nothing.
+    """
+    own: Mapping[str, Any] = (task.dag.jinja_environment_kwargs or {}) if task.has_dag() else {}
+    for start in (start for name in _DELIMITERS if (start := own.get(name)) not in (None, "{{", "{%")):
+        for name, value in literals.items():
+            if start in json.dumps(value, default=str, ensure_ascii=False):
+                remedy = (
+                    f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here: leave these "
+                )
+                raise ConfigurationError(name, value, f"{remedy}names out of its jinja_environment_kwargs")
 
 
 def _rendered_items(name: str, before: Any, rendered: Any) -> Any:

@@ -36,6 +36,9 @@ class Task(DeclaredArguments, Renders):
     number = Argument(read_integer)
     limit = Argument(optional(read_integer))
 
+    def has_dag(self) -> bool:
+        return False
+
     def render(self, name: str, value: Any) -> None:
         self._do_render_template_fields(name, value)
 

@@ -138,3 +138,28 @@ def test_a_name_in_a_dag_file_that_is_no_template_is_not_rendered(name: str, *, 
     context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0), "task": tasks}
     tasks.render_template_fields(context)
     assert context["task"].group_ids == [name]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize("own", [{"variable_start_string": "<<"}, {"block_start_string": "<<"}])
+def test_a_template_in_the_delimiters_of_its_dag_is_no_pattern_that_keeps_nothing(
+    own: dict[str, str], *, mapped: bool
+) -> None:
+    """It was taken for a literal, and not rendered: the groups of that team were planned."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, jinja_environment_kwargs=own) as dag:
+        if mapped:
+            partial = PlanCleanupOperator.partial(task_id="t", **STORED)
+            tasks: Any = partial.expand(exclude=[["a", "<< params.team >>-*"]])
+        else:
+            tasks = PlanCleanupOperator(task_id="t", **STORED, exclude=["a", "<< params.team >>-*"])
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0), "task": tasks}
+    with pytest.raises(ConfigurationError, match=r"exclude.*'<<', which begins a template in this DAG"):
+        tasks.render_template_fields(context)
+
+
+def test_a_dag_with_its_own_delimiters_may_have_operators_without_templates() -> None:
+    own = {"variable_start_string": "<<", "variable_end_string": ">>", "block_start_string": "{%"}
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, jinja_environment_kwargs=own):
+        task = PlanCleanupOperator(task_id="t", **STORED, exclude=["a-*"])
+    task.render_template_fields({})
+    assert task.exclude == ("a-*",)
