@@ -8,8 +8,10 @@ and the form shows them. An unknown name is an error of the DAG file, so that a 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from airflow.sdk import Param, conf
 from airflow.sdk.exceptions import ParamValidationError
@@ -30,6 +32,8 @@ _PLACES = ("storage_path", "policy_file")
 SCOPE = ("kafka_groups_conn_id", "cluster", "storage_path")
 FLEET = tuple(name for name in CLEANUP_FORM if name not in SCOPE[:2])
 """The clean-up's form for many clusters: the policy file names them and their connections."""
+_DEFAULT: WeakKeyDictionary[Param, Any] = WeakKeyDictionary()
+"""The default of each parameter that was made here."""
 
 
 def dag_params(*names: str) -> dict[str, Param]:
@@ -47,7 +51,26 @@ def dag_params(*names: str) -> dict[str, Param]:
         params[name] = Param(defaults.get(name, default), **schema)
         if name in defaults:
             _check_default(name, params[name])
+        _DEFAULT[params[name]] = params[name].value
     return params
+
+
+def forget_run(of_dag: Mapping[str, Any], of_task: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Set parameters of ``dag_params`` back to their defaults, once a task has the values of its run.
+
+    Airflow writes a run's configuration into the Params of the DAG and of its tasks, so a second run in the same
+    process (``dag.test()`` twice) would have the first one's limits and patterns.
+
+    :param names: the parameters that the run's configuration sets.
+    """
+    every = [dict(params.items()) for params in (of_dag, of_task)]
+    for name in names:
+        param = every[0].get(name)
+        if not isinstance(param, Param) or param not in _DEFAULT:
+            continue
+        for params in every:
+            if name in params and params[name].source != "task":  # a task's own has another default
+                params[name].value = _DEFAULT[param]
 
 
 def scope_arguments() -> dict[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.dag_params import forget_run
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -31,6 +32,7 @@ def refuse_unknown_conf(context: Context) -> None:
     known = sorted(context["dag"].params)
     conf: Mapping[str, Any] = context["dag_run"].conf or {}
     params = context.get("params", conf)
+    forget_run(context["dag"].params, getattr(context.get("task"), "params", {}), conf)
     for name, value in conf.items():
         if name in _AIRFLOWS_OWN:
             continue

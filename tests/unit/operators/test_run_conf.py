@@ -6,9 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.sdk import DAG
+from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.dag_params import dag_params
 from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 
@@ -55,3 +59,17 @@ def test_what_airflow_itself_puts_there_passes() -> None:
     parent = {"parentRunId": "0", "parentJobName": "dag.task"}
     refuse_unknown_conf(context({"openlineage": parent, "dry_run": False}))
     refuse_unknown_conf(context({"openlineage": parent}, overrides=False))
+
+
+@pytest.mark.safety
+def test_a_run_has_no_values_of_the_run_before_in_the_same_process() -> None:
+    """Of ``dag.test()`` twice, the second deleted with the first one's idle time, share and patterns."""
+    with DAG("d", schedule=None, params=dag_params("exclude", "min_idle_seconds", "max_share")) as dag:
+        task = EmptyOperator(task_id="t")
+    conf = {"exclude": ["x"], "min_idle_seconds": 60, "max_share": 1}
+    first = process_params(dag, task, conf, suppress_exception=False)
+    given: Any = {"dag": dag, "task": task, "dag_run": SimpleNamespace(conf=conf), "params": first}
+    refuse_unknown_conf(given)
+    assert first == conf, "the task that is running has what its run was given"
+    second = process_params(dag, task, {}, suppress_exception=False)
+    assert second == {"exclude": [], "min_idle_seconds": "7d", "max_share": 0.5}
