@@ -28,6 +28,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS, RESTORE
 from airflow_kafka_groups.maintenance.report.page import HEAD
+from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
@@ -125,6 +126,7 @@ class FileSet:
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
+    :param is_of_task: whether a task that is cleared goes by it, so that it moves no group twice.
     """
 
     kind: FileKind
@@ -135,6 +137,7 @@ class FileSet:
     foreign: str | None = None
     until: datetime | None = None
     expires_at: datetime | None = None
+    is_of_task: bool = False
 
     @property
     def made_at(self) -> datetime:
@@ -222,6 +225,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
+    file_set.is_of_task |= TASK_RUN in content
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:

@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
+from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
+from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
@@ -171,3 +174,27 @@ def test_a_try_that_goes_on_while_the_next_one_begins_moves_nothing_twice(
     monkeypatch.setattr(admin, "list_consumer_group_offsets", first_the_other_one)
     assert shift(tmp_path)["counts"]["unchanged"] == 2
     assert positions(admin) == [{T0: 6}, {T0: 5}]
+
+
+@pytest.mark.parametrize(("days", "is_kept"), [(20, True), (400, False)])
+def test_a_task_that_is_cleared_after_weeks_still_finds_what_its_first_try_meant(
+    admin: FakeAdmin, tmp_path: Path, days: int, *, is_kept: bool
+) -> None:
+    """With ``change_days=1`` the record was gone the next day, and the groups were moved a second time."""
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    shift(tmp_path)
+    then = datetime.now(UTC) - timedelta(days=days)
+    for path in (tmp_path / scene.CLUSTER / "changes").iterdir():  # it was written then
+        run_id = f"{then:%Y%m%dT%H%M%SZ}-00000001"
+        record = {**json.loads(path.read_bytes()), "run_id": run_id}
+        path.with_name(f"{run_id}{path.name[len(run_id) :]}").write_text(json.dumps(record))
+        path.unlink()
+    shift(tmp_path, by=0, run=context("another"))
+    limits = PruningLimits(days={FileKind.CHANGE: 1.0}, keep_newest=1)
+    report = prune(Layout(tmp_path, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
+    assert len(report.removed["change"]) == (0 if is_kept else 1)
+    if is_kept:
+        cleared = context()
+        cleared["dag_run"].run_after = then
+        assert shift(tmp_path, run=cleared)["counts"]["unchanged"] == 2
+        assert positions(admin) == [{T0: 6}, {T0: 5}]
