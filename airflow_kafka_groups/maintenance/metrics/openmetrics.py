@@ -14,7 +14,8 @@ from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics,
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
 
 PREFIX = "kafka_groups"
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\0": r"\\x00"})
+"""The format's own, and a zero byte: to Prometheus's lexer, that is the end of the file, and it refuses all of it."""
 
 
 class MetricFamily(NamedTuple):

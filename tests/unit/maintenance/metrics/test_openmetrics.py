@@ -14,6 +14,7 @@ from tests.fakes.groups import NOW
 from tests.openmetrics import read_openmetrics
 
 EVIL = 'a "b"\\ c\\n\nd{e="f"} 1\r\t\x00\u2028é𝄞#'
+SHOWN = EVIL.replace("\0", r"\x00")
 METRICS = GroupMetrics(
     groups={EVIL: Numbers(7, 4.5, -0.25), "unknown": Numbers(None, None, None), "": Numbers(0, 0.0, 1e-7)},
     families={"report-<uuid>": (3, Numbers(9_007_199_254_740_993, None, None))},
@@ -38,15 +39,20 @@ def samples(text: str) -> dict[str, dict[str, float]]:
 def test_every_value_and_every_id_survives_the_parser() -> None:
     found = samples(openmetrics("prod.eu", METRICS))
     assert found == {
-        "kafka_groups_lag_records": {EVIL: 7, "": 0},
-        "kafka_groups_since_movement_seconds": {EVIL: 4.5, "": 0},
-        "kafka_groups_expiry_days": {EVIL: -0.25, "": 1e-7},
+        "kafka_groups_lag_records": {SHOWN: 7, "": 0},
+        "kafka_groups_since_movement_seconds": {SHOWN: 4.5, "": 0},
+        "kafka_groups_expiry_days": {SHOWN: -0.25, "": 1e-7},
         "kafka_groups_family_groups": {"report-<uuid>": 3},
         "kafka_groups_family_lag_records": {"report-<uuid>": 9_007_199_254_740_993},
         "kafka_groups_groups_by_verdict": {"live": 1, "stale": 2},
         "kafka_groups_omitted_groups": {"": 2},
         "kafka_groups_snapshot_timestamp_seconds": {"": NOW.timestamp()},
     }
+
+
+def test_a_zero_byte_in_an_id_is_not_in_the_file() -> None:
+    """To Prometheus's own lexer it is the end of the file: one such group, and the scrape fails with all others."""
+    assert "\0" not in openmetrics("prod.eu", METRICS)
 
 
 def test_metrics_are_described_with_their_units() -> None:
