@@ -29,7 +29,8 @@ def has_secret(text: str) -> bool:
     innermost = scheme.lower().rpartition("::")[2]
     if innermost == "file":  # the path on a disk, after three slashes, may have anything in it
         return _LOGIN_WITHOUT_SLASHES.match(rest) is not None
-    return _has_password(innermost, rest.lstrip("/")) or _PARAMETER.search(rest) is not None
+    spellings = (rest.lstrip("/"), unquote(rest).lstrip("/"))  # %3A is a colon, and %40 an @
+    return any(_has_password(innermost, each) for each in spellings) or _PARAMETER.search(rest) is not None
 
 
 def _has_password(scheme: str, rest: str) -> bool:
@@ -37,7 +38,7 @@ def _has_password(scheme: str, rest: str) -> bool:
     place = re.split("[/?#]", rest, maxsplit=1)[0]
     user, at, _ = place.rpartition("@")
     if at:
-        return ":" in unquote(user)
+        return ":" in user
     host, colon, port = place.partition(":")
     if not colon or "@" not in rest:
         return False

@@ -12,6 +12,7 @@ from airflow_kafka_groups.hooks.url_secrets import has_secret
     [
         *("sftp://me:pa[ss@host/x", "s3://AKIA:7/x@bucket", "sftp:/me:x@host/x", "me:x@host:/x"),
         *("s3://AKIA%3Ax%2Fy@bucket/f", "abfs://me%3ax@container/f", "simplecache::gs://me%3Ax@bucket/f"),
+        *("s3://AKIA:x%2Fy%40bucket/f", "sftp://me:12%2Fx@host/f", "sftp://me:x%40host/f"),
         *("s3:///AKIA:x@bucket/f", "S3A:////AKIA:x/y@bucket", "file://me:x@host/data", "webhdfs://h/f?delegation=x"),
         *(
             "abfss://c@acct/f?sv=1&sig=x",
@@ -32,6 +33,8 @@ def test_a_password_or_token_is_found(text: str) -> None:
         "file:///data/me:x@y?sig=1",
         "s3://conn@bucket/x",
         "s3://conn@bucket/a%3Ab",
+        "s3://bucket/a%40b%3Ac",
+        "nostore://host:9000/a%40b",
         "nostore://host:9000/a@b",
         "s3://b/f?design=1",
         "s3://b/R&D/token-service/run=1",
