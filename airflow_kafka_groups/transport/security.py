@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.transport.private_folder import private_folder
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -179,10 +179,16 @@ class OAuthConfig:
     source: Callable[[str], Any] | None = field(default=None, repr=False)
 
     def token(self) -> Token:
-        """Request a token. It blocks: call it in a thread."""
+        """Request a token. It blocks: call it in a thread. Raises ``KafkaGroupsError``."""
         if self.source is None:
             raise ConfigurationError("oauth_cb", None, "OAUTHBEARER needs a source of tokens")
-        answer = self.source(self.callback_config)
+        try:
+            answer = self.source(self.callback_config)
+        except KafkaGroupsError:
+            raise
+        except Exception as error:  # noqa: BLE001 - anybody's code: its text may quote a secret, as may that of a cause
+            failed = f"the connection could not be opened: {type(error).__name__} in the source of tokens"
+            raise ConnectionFailedError("oauth_cb", f"{failed}; call it by itself to see its text") from None
         if isinstance(answer, tuple):
             return str(answer[0]), float(answer[1])
         return str(answer), time.time() + _UNKNOWN_LIFETIME
