@@ -181,8 +181,8 @@ def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
 def _rendered_items(name: str, before: Any, rendered: Any) -> Any:
     """Return what a list was rendered to, with the items in it that are no templates as they were.
 
-    Raises ``ConfigurationError`` for a template in it that became ``None``, or a text with that in it, or several names
-    in one: these are a group's name and a pattern like any other, also one that keeps nothing.
+    Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
+    names in one: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     old, new = _items(before), _items(rendered)
     if old is None or new is None or len(old) != len(new):
@@ -206,7 +206,7 @@ def _has_none(template: str, text: str) -> bool:
 
 
 def _is_text_of_list(text: str) -> bool:
-    """Return whether a text is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
+    """Return whether a string is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
     if (text[:1], text[-1:]) not in (("[", "]"), ("(", ")")):
         return False
     try:
