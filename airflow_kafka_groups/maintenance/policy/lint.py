@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, PatternSet
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED
+from airflow_kafka_groups.maintenance.policy.covering import Covering, EarlierRules
 from airflow_kafka_groups.maintenance.policy.families import TailShape, family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems, did_you_mean
 
-_WILD = frozenset("?[]")
 _SHOWN = 5
 
 
@@ -31,16 +31,20 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
     :param protected: patterns of groups that no rule may delete. Default: none.
     """
     by_client = any(rule.match.clients for rule in rules)
-    for rule, path in rule_places(rules, problems)[:-1]:
-        number = rules.index(rule)
-        covering = next((other for other in rules[:number] if covers(other.match, rule.match)), None)
+    safe, known = Covering((*ALWAYS_PROTECTED, *protected)), sorted({owner for _, owner in owners.mapping})
+    places, earlier = rule_places(rules, problems), EarlierRules()
+    for rule in rules[: -len(places)]:  # the keep file's
+        earlier.add(rule)
+    for rule, path in places[:-1]:
+        covering = earlier.covering(rule.match)
+        earlier.add(rule)
         if covering is not None:
             problems.add(
                 path,
                 f"can never decide: rule {covering.name!r} before it matches every group that "
                 f"{rule.name!r} matches. Move it up, or remove it",
             )
-        for name, why in _never(rule, owners, protected, by_client):
+        for name, why in _never(rule, safe, None if by_client or owners.naming is not None else known):
             problems.add((*path, "match", name), why)
         if rule.deletes and rule.notice_seconds:
             for owner in (rule.owner,) if rule.owner else rule.match.owners:
@@ -54,6 +58,7 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
 
 
 def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -> Iterable[str]:
+    silent = sorted({owner for _, owner in owners.mapping} - set(owners.contacts))
     for rule in rules:
         if rule.match.clients and not gap_is_limited:
             yield (
@@ -62,7 +67,6 @@ def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -
                 "between two snapshots"
             )
         if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact):
-            silent = sorted({owner for _, owner in owners.mapping} - set(owners.contacts))
             those = f" ({', '.join(silent[:_SHOWN])}{' …' if len(silent) > _SHOWN else ''})" if silent else ""
             yield (
                 f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact{those}, "
@@ -70,46 +74,17 @@ def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -
             )
 
 
-def covers(earlier: Match, later: Match) -> bool:
-    """Return whether every group that the later conditions match is matched by the earlier ones, too.
+def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator[tuple[str, str]]:
+    """Yield each condition that no group fulfils with the others, or that no deletion can be about, and why.
 
-    False where the conditions alone do not show it.
+    :param known: the names of owners with groups; ``None`` where any name may be that of one.
     """
-    if earlier.excepted and earlier.excepted != later.excepted:
-        return False
-    for name in ("owners", "types", "families"):
-        wanted, given = getattr(earlier, name), getattr(later, name)
-        if wanted and not (given and set(given) <= set(wanted)):
-            return False
-    for name in ("groups", "topics", "clients"):
-        if not _patterns_cover(getattr(earlier, name), getattr(later, name)):
-            return False
-    return True
-
-
-def _patterns_cover(earlier: Sequence[str], later: Sequence[str]) -> bool:
-    if not earlier:
-        return True
-    if not later:
-        return False
-    # A glob with stars alone that matches another glob's spelling matches all that the other matches.
-    simple = PatternSet("groups", tuple(glob for glob in earlier if _is_simple(glob)))
-    return all(pattern in earlier or (_is_simple(pattern) and simple.match(pattern)) for pattern in later)
-
-
-def _is_simple(pattern: str) -> bool:
-    return not pattern.startswith("re:") and _WILD.isdisjoint(pattern)
-
-
-def _never(rule: Rule, owners: OwnerRules, protected: Sequence[str], by_client: bool) -> Iterator[tuple[str, str]]:
-    """Yield each condition that no group fulfils with the others, or that no deletion can be about, and why."""
     match = rule.match
-    if match.groups and match.excepted and _patterns_cover(match.excepted, match.groups):
+    if match.groups and match.excepted and Covering(match.excepted).covers(match.groups):
         yield "except", "excepts everything in groups, so the rule can never match. Remove the rule, or except less"
-    if rule.deletes and match.groups and _patterns_cover((*ALWAYS_PROTECTED, *protected), match.groups):
+    if rule.deletes and match.groups and protected.covers(match.groups):
         yield "groups", "are all protected, so the rule can never delete. Remove the rule, or protect less"
-    if not by_client and owners.naming is None:  # otherwise any name may be that of an owner
-        known = sorted({owner for _, owner in owners.mapping})
+    if known is not None:
         for owner in match.owners:
             if owner not in known:
                 hint = did_you_mean(owner, known) if known else "no owner has groups"

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.policy.lint import covers
+from airflow_kafka_groups.maintenance.policy.covering import CoveringMatch
 from airflow_kafka_groups.maintenance.policy.rules import Match
 from tests.unit.maintenance.policy.files import policy_of
 
@@ -67,7 +67,7 @@ def test_what_is_covered_is_never_left_to_the_later_rule(
     earlier: tuple[str, ...], later: tuple[str, ...], excepted: tuple[str, ...], ids: list[str]
 ) -> None:
     one, other = Match(groups=earlier, excepted=excepted), Match(groups=later)
-    if not covers(one, other):
+    if not CoveringMatch(one).covers(other):
         return
     first, second = (GroupFilter(match.groups or ("*",), match.excepted) for match in (one, other))
     assert not [group_id for group_id in ids if second.selects(group_id) and not first.selects(group_id)]

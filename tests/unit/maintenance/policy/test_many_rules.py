@@ -1,0 +1,58 @@
+"""Policies of thousands of rules: by count, not by time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+
+from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.maintenance.patterns import PatternSet
+from tests.unit.maintenance.policy.files import policy_of
+
+
+def counting(calls: list[int], function: Callable[..., Any], amount: Callable[..., int]) -> Callable[..., Any]:
+    def counted(*arguments: Any) -> Any:
+        calls.append(amount(*arguments))
+        return function(*arguments)
+
+    return counted
+
+
+def policy(rules: int, protected: int = 0, last: str = "", owned: str = ", owners: t{}") -> str:
+    protect = f"protect: [{', '.join(f'p{number}-*' for number in range(protected))}]\n" if protected else ""
+    line = "- {{name: r{0}, action: delete, match: {{groups: ['g{0}.*', 'h-{0}']{1}}}}}\n"
+    lines = [line.format(number, owned.format(number)) for number in range(rules)]
+    owners = "".join(f"  t{number}: {{groups: 'g{number}.*'}}\n" for number in range(rules))
+    return f"version: 1\n{protect}owners:\n{owners}rules:\n{''.join(lines)}{last}"
+
+
+def compiled(folder: Path, text: str) -> int:
+    """Return how many patterns were compiled to read a policy."""
+    calls = list[int]()
+    with patch.object(PatternSet, "__init__", counting(calls, PatternSet.__init__, lambda _, __, some: len(some))):
+        policy_of(folder, text)
+    return sum(calls)
+
+
+def test_the_patterns_of_a_rule_are_compiled_for_it_and_not_for_each_later_rule(tmp_path: Path) -> None:
+    assert compiled(tmp_path, policy(80, owned="")) <= 3 * compiled(tmp_path, policy(40, owned=""))
+
+
+def test_protected_patterns_are_not_compiled_for_each_rule(tmp_path: Path) -> None:
+    more = compiled(tmp_path, policy(40, protected=100)) - compiled(tmp_path, policy(40, protected=50))
+    assert more <= 2 * 50
+
+
+def test_a_rule_that_never_decides_is_found_among_many(tmp_path: Path) -> None:
+    last = "- {name: last, action: delete, match: {groups: 'g7.a-*', owners: t7}}\n"
+    with pytest.raises(PolicyError, match=r"rules\[40\] can never decide: rule 'r7' before it"):
+        policy_of(tmp_path, policy(40, last=last))
+    owned = (
+        "- {name: all, action: keep, match: {owners: [t7, t8]}}\n- {name: one, action: delete, match: {owners: t8}}\n"
+    )
+    with pytest.raises(PolicyError, match=r"rules\[41\] can never decide: rule 'all' before it"):
+        policy_of(tmp_path, policy(40, last=owned))
