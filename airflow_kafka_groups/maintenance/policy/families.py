@@ -56,6 +56,8 @@ _TAILS = (
     re.compile(rf"{_BEGINS}(?=[^-]*\d)(?=[^-]*[a-z])(?P<hash>{_POD}{{8,10}}-{_POD}{{5}})\Z"),
 )
 """Each names the shape of what it finds."""
+_LONGEST_TAIL = 256
+"""Where a tail begins at the earliest: ids may have 32,767 letters, and each separator is tried up to the end."""
 _SHAPES = {shape.value: shape for shape in TailShape}
 
 
@@ -67,8 +69,11 @@ def family_of(group_id: str) -> Family | None:
     if len(group_id) >= _SHORTEST_UUID and (uuid := _UUID.search(group_id)) is not None:
         after = _NUMBER.sub("<number>", group_id[uuid.end() :])
         return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
+    start = max(len(group_id) - _LONGEST_TAIL, 0)
+    while start and group_id[start : start + _LONGEST_TAIL].isdecimal():  # a number has any length
+        start = max(start - _LONGEST_TAIL, 0)
     for tail in _TAILS if "19" in group_id or "20" in group_id else _TAILS[1:]:
-        found = tail.search(group_id)
+        found = tail.search(group_id, start)
         if found is not None:
             shape = _SHAPES[str(found.lastgroup)]
             return Family(f"{group_id[: found.start()]}<{shape}>", shape)
