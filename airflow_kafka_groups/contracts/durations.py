@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 EXAMPLES = "7d, 36h or 30 min"
@@ -50,6 +51,8 @@ def read_duration(value: object, unit: str = "seconds") -> float:
         number = float(value)
     except ValueError:
         return parse_duration(str(value)) / SECONDS[unit]
+    except OverflowError:  # an integer may have any number of digits
+        number = math.inf
     _bounded(value, number * SECONDS[unit])
     return number
 

@@ -11,9 +11,13 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 
 def check_number(name: str, value: object) -> float:
     """Return a finite number as a float."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    try:
+        number = math.nan if isinstance(value, bool) or not isinstance(value, int | float) else float(value)
+    except OverflowError:  # an integer may have any number of digits
+        number = math.inf
+    if not math.isfinite(number):
         raise ConfigurationError(name, value, "must be a number")
-    return float(value)
+    return number
 
 
 def check_seconds(name: str, value: object) -> float:

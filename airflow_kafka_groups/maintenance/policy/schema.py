@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -29,8 +30,10 @@ def _validator() -> Any:
     def is_integer(_: Any, value: object) -> bool:
         return isinstance(value, int) and not isinstance(value, bool)
 
-    def is_number(checker: Any, value: object) -> bool:
-        return is_integer(checker, value) or (isinstance(value, float) and math.isfinite(value))
+    def is_number(checker: Any, value: Any) -> bool:
+        if is_integer(checker, value):
+            return abs(int(value)) <= sys.float_info.max  # an integer may have any number of digits
+        return isinstance(value, float) and math.isfinite(value)
 
     types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": is_integer, "number": is_number})
     return extend(Draft202012Validator, type_checker=types)

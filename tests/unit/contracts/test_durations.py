@@ -84,6 +84,6 @@ def test_units_are_ordered_by_their_length() -> None:
 
 
 def test_more_than_a_hundred_years_are_no_duration() -> None:
-    for too_long in (f"{100 * 366}d", 1e300, LONGEST_SECONDS + 1):
+    for too_long in (f"{100 * 366}d", 1e300, 10**400, LONGEST_SECONDS + 1):
         with pytest.raises(ValueError, match="at most 100 years"):
             read_duration(too_long)

@@ -27,6 +27,12 @@ def test_numbers_are_finite_and_times_above_zero() -> None:
             check_seconds("field", value)
 
 
+def test_an_integer_that_no_float_can_be_is_refused_with_its_name() -> None:
+    for check in (check_number, check_seconds):
+        with pytest.raises(ConfigurationError, match="field"):
+            check("field", 10**400)
+
+
 def test_whole_numbers_have_a_least_value() -> None:
     assert check_integer("field", 1, 1, "give more") == 1
     for value in (0, 1.0, 1.5):

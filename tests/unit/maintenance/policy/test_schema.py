@@ -105,6 +105,7 @@ def test_the_schema_is_json_for_editors() -> None:
         ("observations: 2.0", "rules[0].observations (got 2.0) must be as follows: how many snapshots"),
         ("max_groups: 10.0", "rules[0].max_groups (got 10.0) must be as follows: the most groups"),
         ("max_share: .nan", "rules[0].max_share (got nan) must be as follows: a share of all groups"),
+        (f"max_growth_per_day: {10**400}", f"rules[0].max_growth_per_day (got {10**400}) must be as follows: how many"),
         ("max_growth_per_day: .inf", "rules[0].max_growth_per_day (got inf) must be as follows: how many new groups"),
     ],
 )
