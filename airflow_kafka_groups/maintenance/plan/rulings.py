@@ -144,9 +144,11 @@ def with_families(planned: PlannedGroups, names: Any) -> Any:
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return names
     ids, families = planned.column("group_id"), planned.column("family")
-    known, found = set(ids), list[str]()
+    known, found, of_family = set(ids), list[str](), dict[str | None, list[str]]()
+    for group_id, family in zip(ids, families, strict=True):
+        of_family.setdefault(family, []).append(group_id)
     for name in names:
-        members = [group_id for group_id, family in zip(ids, families, strict=True) if family == name]
+        members = of_family.get(name, [])
         # A group may be called like a family: then both are meant.
         found += [*([name] if name in known or not members else []), *members]
     return found
