@@ -19,7 +19,8 @@ from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks
 from airflow_kafka_groups.maintenance.journal.columns import end_of
 from airflow_kafka_groups.maintenance.journal.files import read_entry
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
+from airflow_kafka_groups.maintenance.journal.folding import fold
+from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id, parse_json
 

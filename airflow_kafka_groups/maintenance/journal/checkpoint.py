@@ -7,8 +7,9 @@ about a checkpoint is in doubt, all entries are read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     create_entry,
     read_entry,
 )
-from airflow_kafka_groups.maintenance.journal.history import Deletion, History, Life, RunRecord, leases_of
+from airflow_kafka_groups.maintenance.journal.history import Deletion, Life, RunRecord, leases_of
 from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
@@ -65,20 +66,27 @@ class _Row:
         )
 
 
-def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry) -> dict[str, Any]:
+def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry) -> dict[str, Any]:
     """Write a checkpoint of all runs, durably, and return what the next run's first entry says of it.
 
-    :param runs: every run, read completely just now.
+    :param runs: every run, oldest first; each is taken once, and none is kept.
     :param last: the first entry of the last of them.
 
-    Raises ``StorageError`` and ``FileExistsAlreadyError``.
+    Raises ``StorageError``, ``FileExistsAlreadyError`` and what ``runs`` raises.
     """
-    ended = [run for run in runs if run.ended is not None]
-    history = History(ended)
-    deletions, lives, gone = history.deletions(), history.lives(), history.lives(gone=True)
+    deletions, lives, gone = dict[str, Deletion](), dict[str, Life](), dict[str, Life]()
     of_group: dict[str, list[int]] = {}
     requests: dict[str, list[int]] = {}
-    for run in ended:
+    leases, count, unfinished = dict[str, datetime](), 0, list[int]()
+    for run in runs:
+        count += 1
+        leases |= leases_of([run])
+        if run.ended is None:
+            unfinished.append(run.number)
+            continue
+        run.add_deletions(deletions)
+        run.add_lives(lives)
+        run.add_lives(gone, gone=True)
         requests.setdefault(run.request_id, []).append(run.number)
         for group_id in run.outcomes:
             of_group.setdefault(group_id, []).append(run.number)
@@ -93,12 +101,12 @@ def write_checkpoint(folder: StoragePath, runs: Sequence[RunRecord], last: Entry
     )
     data = {
         "kind": "checkpoint",
-        "runs": len(runs),
+        "runs": count,
         "last": last.sha256,
         "fields": _FIELDS,
-        "open": [run.number for run in runs if run.ended is None],
+        "open": unfinished,
         "requests": requests,
-        "leases": {group_id: at.isoformat() for group_id, at in leases_of(runs).items()},
+        "leases": {group_id: at.isoformat() for group_id, at in leases.items()},
         "body": body,
     }
     entry = create_entry(where / f"{name}.json", data)

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
@@ -41,6 +42,7 @@ FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
 READERS = 8
+_AT_ONCE = 2 * READERS
 
 
 def journal_folder(base: StoragePath, kafka_cluster_id: str | None) -> StoragePath:
@@ -144,6 +146,12 @@ def read_all(function: Callable[..., T], *arguments: Sequence[Any]) -> list[T]:
         return list(pool.map(function, *arguments))
 
 
+def read_few(function: Callable[..., T], *arguments: Sequence[Any]) -> Iterator[T]:
+    """Call a function for many arguments, as ``read_all``; but few of its results are there at once."""
+    for start in range(0, len(arguments[0]), _AT_ONCE):
+        yield from read_all(function, *(some[start : start + _AT_ONCE] for some in arguments))
+
+
 def read_begun(folder: StoragePath, run: int) -> Entry | None:
     """Read a run's first entry, ``None`` if there is none. Raises as ``read_entry``."""
     begun = read_entry(begun_path(folder, run), "begun")
@@ -157,6 +165,25 @@ def read_begun(folder: StoragePath, run: int) -> Entry | None:
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise JournalError(f"the journal's entry {begun.path} is damaged: {type(exc).__name__}: {exc}") from exc
     return begun
+
+
+def require_begun(folder: StoragePath, run: int) -> Entry:
+    """Read a run's first entry. Raises ``JournalError`` if there is none, and as ``read_entry``."""
+    begun = read_begun(folder, run)
+    if begun is None:
+        raise JournalError(f"the journal has a gap: {begun_path(folder, run)} is missing")
+    return begun
+
+
+def begun_entries(folder: StoragePath, first: int, listed: int) -> list[Entry]:
+    """Read the first entries of runs; the listing only says where to begin to look for the last of them.
+
+    Raises as ``require_begun``.
+    """
+    entries = read_all(partial(require_begun, folder), range(first, listed + 1))
+    while (later := read_begun(folder, first + len(entries))) is not None:
+        entries.append(later)
+    return entries
 
 
 class Chain:

@@ -12,10 +12,8 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.journal.columns import end_of, intents_of, outcomes_of
 from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 
 PROOF_OF_LIFE = frozenset(
@@ -80,6 +78,24 @@ class RunRecord:
             for group_id, outcome in self.outcomes.items()
             if shows_life(outcome) and not (outcome.outcome is Outcome.GONE and group_id in self.intents)
         }
+
+    def add_deletions(self, found: dict[str, Deletion]) -> None:
+        """Add this run's deletions to those of earlier runs, of which the latest one of each group counts."""
+        for group_id, at in self.possibly_deleted().items():
+            if group_id not in found or found[group_id].at <= at:
+                found[group_id] = Deletion(group_id, at, self.run_id, self.outcomes[group_id].outcome)
+
+    def add_lives(self, found: dict[str, Life], *, gone: bool = False) -> None:
+        """Add the proofs of life of this run to those of earlier runs, of which the latest one of each group counts.
+
+        :param gone: only of groups that it found gone. Default false.
+        """
+        for group_id, outcome in self.alive().items():
+            at = self.decided_at[group_id]
+            if gone and outcome.outcome is not Outcome.GONE:
+                continue
+            if group_id not in found or found[group_id].at <= at:
+                found[group_id] = Life(group_id, at, self.run_id, outcome.code, outcome.reason)
 
 
 def shows_life(outcome: GroupOutcome) -> bool:
@@ -175,9 +191,7 @@ class History:
         if self.settled is not None:
             found = {item.group_id: item for item in self.settled.deletions(request_id)}
         for run in self._of(request_id):
-            for group_id, at in run.possibly_deleted().items():
-                if group_id not in found or found[group_id].at <= at:
-                    found[group_id] = Deletion(group_id, at, run.run_id, run.outcomes[group_id].outcome)
+            run.add_deletions(found)
         return found
 
     def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, Life]:
@@ -190,12 +204,7 @@ class History:
         if self.settled is not None:
             found = {item.group_id: item for item in self.settled.lives(request_id, gone=gone)}
         for run in self._of(request_id):
-            for group_id, outcome in run.alive().items():
-                at = run.decided_at[group_id]
-                if gone and outcome.outcome is not Outcome.GONE:
-                    continue
-                if group_id not in found or found[group_id].at <= at:
-                    found[group_id] = Life(group_id, at, run.run_id, outcome.code, outcome.reason)
+            run.add_lives(found, gone=gone)
         return found
 
     def idle_resets(self, request_id: str | None = None) -> dict[str, IdleReset]:
@@ -244,55 +253,6 @@ def leases_of(runs: Iterable[RunRecord]) -> dict[str, datetime]:
     """Return the lease groups of runs, oldest run first, and when the latest run with each of them began."""
     begun = (run.begun for run in runs)
     return {str(data["lease"]["group_id"]): parse_time(data["at"]) for data in begun if data.get("lease")}
-
-
-def fold(
-    number: int,
-    begun: Mapping[str, Any],
-    entries: Iterable[Mapping[str, Any]],
-    ended: Mapping[str, Any] | None,
-    path: str = "",
-    body: Iterable[Mapping[str, Any]] = (),
-) -> RunRecord:
-    """Fold the entries of one run into its record.
-
-    :param entries: its intents and outcomes in order; empty when ``ended`` says it all.
-    :param body: the outcomes that the end of a large run vouches for.
-
-    Raises ``JournalError`` for an entry that is damaged.
-    """
-    outcomes: dict[str, GroupOutcome] = {}
-    intents: dict[str, datetime] = {}
-    decided_at: dict[str, datetime] = {}
-    try:
-        for entry in (*entries, *(() if ended is None else (ended,))):
-            at = parse_time(entry["at"])
-            for group_id, when in intents_of(entry, at):
-                intents[group_id] = when
-                outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
-            for outcome, when in outcomes_of(entry, at):
-                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, when
-        for rows in body:
-            for outcome, decided, intended in end_of(rows):
-                outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, decided
-                if intended is not None:
-                    intents[outcome.group_id] = intended
-        return RunRecord(
-            number=number,
-            begun={"run_id": begun["run_id"], "request_id": begun["request_id"], **begun},
-            outcomes=outcomes,
-            intents=intents,
-            decided_at=decided_at,
-            ended=ended,
-            path=path,
-        )
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise JournalError(f"run {number} of the journal is damaged: {type(exc).__name__}: {exc}") from exc
-
-
-def _possibly_deleted(group_id: str) -> GroupOutcome:
-    reason = "a request to delete it was about to leave when the run was interrupted: it may or may not be deleted"
-    return GroupOutcome(group_id=group_id, outcome=Outcome.UNKNOWN, code="possibly_deleted", reason=reason)
 
 
 def _shown(at: datetime) -> str:

@@ -6,9 +6,11 @@ an outcome cannot be appended, the intent stays as it is, and nothing more may b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
@@ -22,6 +24,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     READERS,
     Chain,
     Entry,
+    begun_entries,
     begun_path,
     body_path,
     create_entry,
@@ -31,10 +34,13 @@ from airflow_kafka_groups.maintenance.journal.files import (
     read_all,
     read_begun,
     read_entry,
+    read_few,
+    require_begun,
     run_folder,
     runs_listed,
 )
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord, fold
+from airflow_kafka_groups.maintenance.journal.folding import fold
+from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 INLINE_GROUPS = 1_000
@@ -61,8 +67,7 @@ class Journal:
         Raises ``JournalError`` when an entry is missing, damaged or not chained to the one before it, and
         ``StorageError`` when the storage fails: what cannot be read is never taken for nothing.
         """
-        begun = self._begun_entries(1, max(runs_listed(self.folder), default=0))
-        return History(read_all(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None]))
+        return History(list(self._each_run()))
 
     def current(self) -> History:
         """Read what decisions need: the runs since the newest checkpoint, and what those before it amount to.
@@ -71,11 +76,11 @@ class Journal:
         """
         listed = runs_listed(self.folder)
         highest = max(listed, default=0)
-        tail = self._begun_entries(highest, highest) if highest else self._begun_entries(1, 0)
+        tail = begun_entries(self.folder, highest, highest) if highest else begun_entries(self.folder, 1, 0)
         checkpoint = read_checkpoint(self.folder, tail[-1], listed, self._read_ended) if tail else None
         if checkpoint is None:
             return self.read()
-        begun = self._begun_entries(checkpoint.runs + 1, highest)
+        begun = begun_entries(self.folder, checkpoint.runs + 1, highest)
         link = begun[0].data["previous"]
         if not isinstance(link, Mapping) or link.get("begun") != checkpoint.last:
             return self.read()
@@ -92,10 +97,10 @@ class Journal:
         Raises as ``read`` does, for the entries that it reads.
         """
         highest = max(runs_listed(self.folder), default=0)
-        begun, first = self._begun_entries(highest + 1, highest), highest + 1
+        begun, first = begun_entries(self.folder, highest + 1, highest), highest + 1
         while first > 1 and (first > highest or parse_time(begun[0].data["at"]) > since - _A_DAY):
             some = range(max(first - READERS, 1), first)
-            begun, first = [*read_all(self._require_begun, some), *begun], some[0]
+            begun, first = [*read_all(partial(require_begun, self.folder), some), *begun], some[0]
         return dict(enumerate(begun, start=first))
 
     def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
@@ -157,7 +162,7 @@ class Journal:
         return self._read_numbered(run.number) if run.ended is None else run
 
     def _read_numbered(self, number: int) -> RunRecord:
-        return self._read_run(number, self._require_begun(number), read_begun(self.folder, number + 1))
+        return self._read_run(number, require_begun(self.folder, number), read_begun(self.folder, number + 1))
 
     def _read_ended(self, number: int) -> RunRecord:
         run = self._read_numbered(number)
@@ -172,20 +177,13 @@ class Journal:
             named: dict[str, Any] | None = last.begun.get("checkpoint")
             return named
         # Made of the complete chain: what was changed since the checkpoint before is found out here.
-        return write_checkpoint(self.folder, self.read().runs[: last.number], self._require_begun(last.number))
+        runs = islice(self._each_run(), last.number)
+        return write_checkpoint(self.folder, runs, require_begun(self.folder, last.number))
 
-    def _begun_entries(self, first: int, listed: int) -> list[Entry]:
-        """Read the first entries of runs; the listing only says where to begin to look for the last of them."""
-        entries = read_all(self._require_begun, range(first, listed + 1))
-        while (later := read_begun(self.folder, first + len(entries))) is not None:
-            entries.append(later)
-        return entries
-
-    def _require_begun(self, number: int) -> Entry:
-        begun = read_begun(self.folder, number)
-        if begun is None:
-            raise JournalError(f"the journal has a gap: {begun_path(self.folder, number)} is missing")
-        return begun
+    def _each_run(self) -> Iterator[RunRecord]:
+        """Yield every run; raises as ``read``. Few are there at once: all of them are the outcomes of years."""
+        begun = begun_entries(self.folder, 1, max(runs_listed(self.folder), default=0))
+        return read_few(self._read_run, range(1, len(begun) + 1), begun, [*begun[1:], None])
 
     def _read_run(self, number: int, begun: Entry, later: Entry | None) -> RunRecord:
         link = None if later is None else later.data["previous"]
@@ -209,7 +207,7 @@ class Journal:
 
     def _link(self, number: int) -> dict[str, Any]:
         """Return what the next run's first entry says of this one, so that nobody changes it unnoticed."""
-        begun = self._require_begun(number)
+        begun = require_begun(self.folder, number)
         ended = read_entry(ended_path(self.folder, number), "ended")
         if ended is not None:
             return {"begun": begun.sha256, "ended": ended.sha256}

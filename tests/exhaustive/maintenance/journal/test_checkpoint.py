@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import weakref
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +17,8 @@ from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 from airflow_kafka_groups.maintenance.journal import files, journal
-from airflow_kafka_groups.maintenance.journal.history import History
+from airflow_kafka_groups.maintenance.journal.folding import fold
+from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 
 pytestmark = pytest.mark.safety
@@ -72,6 +76,36 @@ def test_the_answers_are_those_of_the_complete_chain(tmp_path: Path, count: int,
     current = of_cluster.current()
     same(current, of_cluster.read())
     assert (current.settled is not None) == (count > EVERY)
+
+
+class Outcomes(dict[str, GroupOutcome]):
+    """Outcomes of a run, of which is known whether they are still there."""
+
+
+def test_a_checkpoint_of_many_runs_is_made_with_few_of_them_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: 10,000 runs of 2,000 groups are 20 million outcomes, and each next run would end for lack of memory."""
+    monkeypatch.setattr(journal, "CHECKPOINT_RUNS", 60)
+    runs(tmp_path, 1, 60)
+    made, most = list[weakref.ref[Outcomes]](), 0
+
+    def noted(*arguments: Any) -> RunRecord:
+        nonlocal most
+        run = fold(*arguments)
+        outcomes = Outcomes(run.outcomes)
+        made.append(weakref.ref(outcomes))
+        most = max(most, sum(each() is not None for each in made))
+        return replace(run, outcomes=outcomes)
+
+    of_cluster = Journal(tmp_path, "c")
+    before = of_cluster.current()
+    monkeypatch.setattr(journal, "fold", noted)
+    header = {"run_id": "r61", "request_id": "q61", "lease": None}
+    begun = of_cluster.begin(header, NOW + timedelta(minutes=61), after=before)
+    assert begun.number == 61
+    assert of_cluster.current().settled is not None
+    assert most <= 3 * files.READERS
 
 
 def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
