@@ -150,8 +150,8 @@ class GroupsEventTrigger(BaseEventTrigger):
     def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:
         groups, families = new[:MAX_EVENT_GROUPS], {}
         if self.event == "growing":
-            members = (group_id for family in new for group_id in watch.growth.members(family))
-            groups, families = list(islice(members, MAX_EVENT_GROUPS)), {"families": new[:MAX_EVENT_GROUPS]}
+            groups = list(islice(watch.growth.members(new), MAX_EVENT_GROUPS))
+            families = {"families": new[:MAX_EVENT_GROUPS]}
         return {
             "version": WATCH_VERSION,
             "event": str(self.event),

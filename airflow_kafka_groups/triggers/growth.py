@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from airflow_kafka_groups.maintenance.policy.families import family_of
@@ -53,15 +53,22 @@ class FamilyGrowth:
         """
         return too_fast((limit for _, limit in self._limited(policy)), 1.0)
 
-    def members(self, family: str) -> list[str]:
-        """Return the groups of a family that appeared, the newest first."""
-        return [group_id for group_id, limit in self._limited_now() if limit.family == family][::-1]
+    def members(self, families: Iterable[str]) -> Iterator[str]:
+        """Yield the groups of families that appeared, family by family, the newest first."""
+        found: dict[str, list[str]] = {family: [] for family in families}
+        for group_id, limit in self._limited_now():
+            if limit.family in found:
+                found[limit.family].append(group_id)
+        for group_ids in found.values():
+            yield from reversed(group_ids)
 
     def _limited(self, policy: PolicyFile | None) -> Iterator[tuple[str, NewGroup]]:
         digest = None if policy is None else policy.digest
         if digest != self._digest:
             self._limits, self._digest = {}, digest
         unknown = [each for each in self._appeared if each.group_id not in self._limits]
+        if not unknown:  # as at nearly each poll: the rules are not compiled for nothing, in the event loop
+            return self._limited_now()
         self._limits |= dict(zip((each.group_id for each in unknown), self._decide(unknown, policy), strict=True))
         return self._limited_now()
 

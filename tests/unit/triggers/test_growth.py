@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import RequestTimeoutError
 from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.growth import FamilyGrowth
 from tests.fakes.admin import FakeAdmin
@@ -36,7 +38,7 @@ def test_what_the_first_complete_listing_shows_is_not_new() -> None:
     assert growth.too_fast(None) == []
     growth.see(listing("a", 1, 2, 3, 4, 5), 2.0, complete=True)
     (fast,) = growth.too_fast(None)
-    assert (fast.family, fast.per_day, growth.members("a-<number>")) == ("a-<number>", 2.0, ["a-5", "a-4"])
+    assert (fast.family, fast.per_day, [*growth.members(["a-<number>"])]) == ("a-<number>", 2.0, ["a-5", "a-4"])
 
 
 def test_deleted_groups_count_for_a_day_and_a_broker_that_is_silent_makes_nothing_new() -> None:
@@ -64,6 +66,43 @@ def test_each_rule_has_its_own_limit_and_an_edit_counts_at_once(tmp_path: Path) 
     ]
     edited = policy_of(tmp_path, RULES.replace("max_growth_per_day: 2", "max_growth_per_day: 3"))
     assert growth.too_fast(edited) == []
+
+
+def test_rules_are_compiled_for_groups_that_appeared_and_not_at_each_poll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: 2,000 rules are a second of the event loop, which all triggers of the triggerer share."""
+    made = list[int]()
+
+    class Counted(RuleMatcher):
+        def __init__(self, rules: Sequence[Rule]) -> None:
+            made.append(len(rules))
+            super().__init__(rules)
+
+    monkeypatch.setattr("airflow_kafka_groups.triggers.growth.RuleMatcher", Counted)
+    growth, policy = FamilyGrowth(), policy_of(tmp_path, RULES)
+    growth.see({}, 0.0, complete=True)
+    for poll in range(1, 10):
+        growth.see(listing("load", 1, 2, 3), float(poll), complete=True)
+        assert [fast.family for fast in growth.too_fast(policy)] == ["load-<number>"]
+    assert made == [len(policy.rules)]
+
+
+def test_what_appeared_is_not_looked_through_for_each_family(monkeypatch: pytest.MonkeyPatch) -> None:
+    growth = FamilyGrowth(0)
+    growth.see({}, 0.0, complete=True)
+    growth.see({id_: kind for name in "abcde" for id_, kind in listing(name, 1, 2).items()}, 1.0, complete=True)
+    fast = [each.family for each in growth.too_fast(None)]
+    looked = list[int]()
+    real = growth._limited_now
+
+    def noted() -> Any:
+        looked.append(1)
+        return real()
+
+    monkeypatch.setattr(growth, "_limited_now", noted)
+    assert [*growth.members(fast)] == [f"{name[0]}-{number}" for name in fast for number in (2, 1)]
+    assert len(looked) == 1
 
 
 async def payloads(
