@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
 from airflow_kafka_groups.maintenance.policy.families import family_of
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
+from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, load_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
 
 MAX_SERIES_GROUPS = 10_000
@@ -88,7 +88,7 @@ def _newest_judged(layout: Layout) -> str:
     newest_first = sorted((id_ for folder in folders for id_ in list_ids(folder)), reverse=True)
     if not newest_first:
         raise SnapshotError(f"no snapshot is judged: there is no summary in {folders[0]}. Run judge_staleness first")
-    return next((id_ for id_ in newest_first if not _is_of_named_groups(layout, id_)), newest_first[0])
+    return next((id_ for id_ in newest_first[:MOST_PASSED] if not _is_of_named_groups(layout, id_)), newest_first[0])
 
 
 def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:

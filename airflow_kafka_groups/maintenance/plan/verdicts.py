@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, cast
 from airflow_kafka_groups.admin.arrow_values import literal, release_unused
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
-from airflow_kafka_groups.contracts.paths import is_data_file
+from airflow_kafka_groups.contracts.paths import is_data_file, verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
@@ -144,7 +144,9 @@ def newest_judged(layout: Layout) -> str | None:
     Raises ``SnapshotError`` without a snapshot, and for a judged one that is damaged, and ``StorageError``.
     """
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
-    for snapshot_id in (newest, *reversed(snapshot_ids(layout))):
+    # Listed: most snapshots are not judged, and each question about one is a request or two.
+    judged = {id_ for folder in verdict_summary_folders() for id_ in list_ids(layout.root / folder)}
+    for snapshot_id in (newest, *filter(judged.__contains__, reversed(snapshot_ids(layout)))):
         if judgements(layout, snapshot_id):
             if not load_manifest(layout, snapshot_id).of_named_groups:
                 return snapshot_id

@@ -26,7 +26,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, is_of_storage, stor
 _FACTS = ("group_type", "protocol_type", "state", "members")
 _MOST_READ = 100
 """The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
-_MOST_PASSED = 1_000
+MOST_PASSED = 1_000
 """The most that are read where many are of named groups: one each ten minutes for a week."""
 
 
@@ -107,9 +107,10 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
 
     A damaged manifest stops the search: using an older snapshot would hide the problem.
 
-    :param to_judge: pass over snapshots of named groups, where there is another one: they show nothing of all others.
+    :param to_judge: pass over snapshots of named groups, where there is another one behind at most 1,000: they show
+        nothing of all others.
     """
-    incomplete, named = 0, None
+    incomplete, named, passed = 0, None, 0
     ids = snapshot_ids(layout)
     for snapshot_id in reversed(ids):
         manifest = _read_manifest(layout, snapshot_id)  # it was listed
@@ -118,7 +119,9 @@ def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManife
             if incomplete == _MOST_READ:
                 break
         elif to_judge and manifest.of_named_groups:
-            named = named or manifest
+            named, passed = named or manifest, passed + 1
+            if passed == MOST_PASSED:
+                break
         else:
             return manifest
     if named is not None:
@@ -144,7 +147,7 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
     latest = manifest.observed_at - ago
     older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
     others = 0  # after a change of what is snapshotted, no older one is of the same groups
-    for snapshot_id in islice(older, _MOST_PASSED):
+    for snapshot_id in islice(older, MOST_PASSED):
         try:
             found = load_manifest(layout, snapshot_id)
         except SnapshotError:

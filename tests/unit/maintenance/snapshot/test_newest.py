@@ -11,9 +11,11 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.metrics import group_metrics
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, seen_before
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
@@ -53,6 +55,50 @@ def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups
     last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
     assert latest_manifest(layout, to_judge=True).snapshot_id == snapshot_id
     assert latest_manifest(layout).snapshot_id == last
+
+
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return a list to which each file that is read from now on adds its name."""
+    found, real = list[str](), read_file
+
+    def noted(path: Path) -> bytes | None:
+        found.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.json_files.read_file", noted)
+    return found
+
+
+def test_snapshots_of_named_groups_are_not_looked_through_without_end(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: each is a request, and a folder may have no other for a year."""
+    layout, snapshot_id = whole
+    last = [copy(layout, snapshot_id, number * 10 * MINUTE, named=True) for number in range(1, 145)][-1]
+    for path in Path(str(layout.manifests)).iterdir():
+        judge(layout, path.stem)
+    layout.manifest(snapshot_id).unlink()
+    for module in (reader, group_metrics):
+        monkeypatch.setattr(module, "MOST_PASSED", 20)
+    asked = reads(monkeypatch)
+    assert latest_manifest(layout, to_judge=True).snapshot_id == last
+    assert len(asked) <= 20
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == last
+    assert len(asked) <= 40
+
+
+def test_the_newest_judged_snapshot_is_found_without_a_request_for_each_that_is_not(
+    whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout, judged = whole
+    for number in range(1, 60):
+        copy(layout, judged, number * MINUTE, named=False)
+    asked = reads(monkeypatch)
+    assert newest_judged(layout) is None
+    judge(layout, judged)
+    assert newest_judged(layout) == judged
+    assert len(asked) <= 12
 
 
 def test_an_older_snapshot_of_the_same_groups_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
