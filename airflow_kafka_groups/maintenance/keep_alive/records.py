@@ -21,6 +21,7 @@ from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, 
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -74,15 +75,10 @@ def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = No
     Raises ``StorageError``.
     """
     found: dict[str, datetime] = {}
-    for run_id, _, path in _runs(layout, "result", (WHAT,), since):
-        try:
-            record = _read(path, WHAT)
-        except StorageError:
-            raise
-        except MaintenanceError as exc:
-            log.warning("%s", exc)
-            continue
-        if record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
+    runs = list(_runs(layout, "result", (WHAT,), since))
+    records = read_few(_read_if_whole, [path for _, _, path in runs])
+    for (run_id, _, _), record in zip(runs, records, strict=True):
+        if record is None or record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
             continue
         for group in record["groups"]:
             if group.get("outcome") == _DONE:
@@ -164,10 +160,10 @@ class KeepAliveRecords:
 
     def _read_new(self, folder: Layout) -> dict[str, KeptAlive]:
         found: dict[str, KeptAlive] = {}
-        for run_id, kind, path in _runs(folder, "before", (*self._kinds, *((None,) if RESTORE in self._kinds else ()))):
-            if str(path) in self._seen:
-                continue
-            record = _read(path, kind) if kind else _read_earlier(path)
+        kinds = (*self._kinds, *((None,) if RESTORE in self._kinds else ()))
+        runs = [run for run in _runs(folder, "before", kinds) if str(run[2]) not in self._seen]
+        records = read_few(_read, [path for _, _, path in runs], [kind for _, kind, _ in runs])
+        for (run_id, kind, path), record in zip(runs, records, strict=True):
             self._seen.add(str(path))
             if not record["groups"]:
                 continue
@@ -238,6 +234,17 @@ def _runs(
             yield match[1], match[2], folder / name
 
 
+def _read_if_whole(path: StoragePath) -> dict[str, Any] | None:
+    """Read the result of a keep-alive run; ``None``, and a warning, for one that is damaged."""
+    try:
+        return _read(path, WHAT)
+    except StorageError:
+        raise
+    except MaintenanceError as exc:
+        log.warning("%s", exc)
+        return None
+
+
 def _read_earlier(path: StoragePath) -> dict[str, Any]:
     """Read the record of any change; its groups are those that an earlier version restored or created by it, or none.
 
@@ -260,7 +267,9 @@ def _creates(group: Mapping[str, Any]) -> bool:
     return bool(group.get("after")) and not group.get("before") and group.get("kept") is None
 
 
-def _read(path: StoragePath, kind: str) -> dict[str, Any]:
+def _read(path: StoragePath, kind: str | None) -> dict[str, Any]:
+    if kind is None:
+        return _read_earlier(path)
     what, needed = _SHOWN[kind], KEPT_AT if kind == RESTORE else KEPT_UNTIL
     record = read_json(path, f"the record of {what}", MaintenanceError)
     try:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.journal.files import READERS
 from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -63,6 +66,23 @@ def test_a_run_that_does_not_say_on_which_cluster_it_was_proves_nothing_of_this_
     assert last_kept(layout, AT[FIRST], "id") == {}
     write(layout, SECOND, "result", RESULT.replace(b'"what"', b'"kafka_cluster_id": "id", "what"'))
     assert last_kept(layout, AT[FIRST], "id") == {"a": AT[SECOND]}
+
+
+def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An object store takes its time for each, and a cluster has thousands: they meet here, or the wait is broken."""
+    meeting, real = Barrier(READERS), read_file
+    for number in range(2 * READERS):
+        run = f"20260301T1200{number:02}Z-00000001"
+        write(layout, run, "before", BEFORE)
+        write(layout, run, "result", RESULT)
+
+    def met(path: Path) -> bytes | None:
+        meeting.wait(timeout=5)
+        return real(path)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.json_files.read_file", met)
+    assert set(KeepAliveRecords(layout).read()) == {"a", "b"}
+    assert last_kept(layout, AT[FIRST]) == {"a": AT[FIRST] + timedelta(seconds=2 * READERS - 1)}
 
 
 def test_an_interrupted_run_proves_no_time_but_says_what_is_to_stay(layout: Layout) -> None:
