@@ -20,6 +20,9 @@ FORMATS = ("table", "json", "csv")
 _STYLED_ROWS = 500
 """The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
 
+_WIDEST = 200
+"""The longest cell to whose end a column is padded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -138,7 +141,9 @@ class _UnixLines:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterable[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    # One group's id may have 32,767 letters: it stands out of its column, or each of 200,000 lines is as long.
+    columns = zip(*rows, strict=True)
+    widths = [max((len(cell) for cell in column if len(cell) <= _WIDEST), default=0) for column in columns]
     line = "  ".join(f"{{:<{width}}}" for width in widths)
     return (line.format(*row).rstrip() + "\n" for row in rows)
 

@@ -95,3 +95,12 @@ def test_a_name_cannot_command_the_terminal(stream: type[StringIO]) -> None:
     assert "\x1b[2J" not in shown
     assert "\\x1b[2Jgone" in shown
     assert "[red]x[/red]" in shown
+
+
+def test_one_long_id_does_not_make_every_line_of_a_table_as_long() -> None:
+    """By bytes: a table of 200,000 groups was of 6 GB if one of them has an id of the longest kind."""
+    stream = StringIO()
+    rows = [("x" * 32_767, "Empty"), *((f"g{number}", "Empty") for number in range(1_000))]
+    Output("table", stream).write(Table("groups", ("group_id", "state"), rows))
+    assert len(stream.getvalue()) < 2 * 32_767 + 20 * 1_000
+    assert {line for line in stream.getvalue().splitlines() if line.startswith("g99")} >= {"g999      Empty"}
