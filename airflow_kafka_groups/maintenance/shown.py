@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -9,10 +10,22 @@ T = TypeVar("T")
 MOST = 200
 """The maximum number of characters of an id or a reason; the files have them in full."""
 
+MOST_ALIKE = 20
+"""The most warnings of one kind: of 2,000 rules, each may have one."""
+
 
 def shortened(value: str, most: int = MOST) -> str:
     """Return the beginning of a long string with an ellipsis and its length."""
     return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
+
+
+def first_of(sentences: Sequence[str], what: str, most: int = MOST_ALIKE) -> list[str]:
+    """Return the first of many sentences of one kind, and one about the others: they are mailed, and stored often.
+
+    :param what: what the others say, as the end of a sentence: ``rule(s) wait for too long``.
+    """
+    more = len(sentences) - most
+    return list(sentences) if more <= 0 else [*sentences[:most], f"{more:,} more {what}"]
 
 
 def printable(value: str) -> str:

@@ -11,6 +11,7 @@ from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.shown import first_of
 
 
 class Ranked(Protocol):
@@ -107,7 +108,7 @@ def _capped_by_rule(
         for name, cap in caps.items()
         if stale[name] > cap
     ]
-    return within, over, warnings
+    return within, over, first_of(warnings, f"rule(s) have caps below the groups that {what}")
 
 
 def _over(group_id: str, reason: str) -> KeptGroup:

@@ -10,6 +10,7 @@ from airflow_kafka_groups.maintenance.policy.families import TailShape, family_o
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems, did_you_mean
+from airflow_kafka_groups.maintenance.shown import first_of
 
 _SHOWN = 5
 
@@ -54,24 +55,32 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
                         f"demands a notice, and the owner {owner!r} has no contact: add one under owners, "
                         "or a contact to defaults",
                     )
-    return [*_warnings(rules, owners, "max_gap" in problems.document.value.get("limits", {}))]
+    gap_is_limited = "max_gap" in problems.document.value.get("limits", {})
+    return [
+        *([] if gap_is_limited else first_of(_of_clients(rules), "rule(s) match by last client without a max_gap")),
+        *first_of(_of_silent_owners(rules, owners), "rule(s) demand a notice of which some groups have no contact"),
+    ]
 
 
-def _warnings(rules: Iterable[Rule], owners: OwnerRules, gap_is_limited: bool) -> Iterable[str]:
+def _of_clients(rules: Iterable[Rule]) -> list[str]:
+    return [
+        f"rule {rule.name!r} matches by last client, and limits have no max_gap: the last client is not known "
+        "of a group whose offsets moved after a snapshot saw its members. Set max_gap to the longest time "
+        "between two snapshots"
+        for rule in rules
+        if rule.match.clients
+    ]
+
+
+def _of_silent_owners(rules: Iterable[Rule], owners: OwnerRules) -> list[str]:
     silent = sorted({owner for _, owner in owners.mapping} - set(owners.contacts))
-    for rule in rules:
-        if rule.match.clients and not gap_is_limited:
-            yield (
-                f"rule {rule.name!r} matches by last client, and limits have no max_gap: the last client is not known "
-                "of a group whose offsets moved after a snapshot saw its members. Set max_gap to the longest time "
-                "between two snapshots"
-            )
-        if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact):
-            those = f" ({', '.join(silent[:_SHOWN])}{' …' if len(silent) > _SHOWN else ''})" if silent else ""
-            yield (
-                f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact{those}, "
-                "are kept. A contact in defaults receives them"
-            )
+    those = f" ({', '.join(silent[:_SHOWN])}{' …' if len(silent) > _SHOWN else ''})" if silent else ""
+    return [
+        f"rule {rule.name!r} demands a notice: groups without an owner, or whose owner has no contact{those}, "
+        "are kept. A contact in defaults receives them"
+        for rule in rules
+        if rule.deletes and rule.notice_seconds and not (rule.owner or rule.match.owners or owners.default_contact)
+    ]
 
 
 def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator[tuple[str, str]]:

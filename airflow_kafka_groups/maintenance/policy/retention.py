@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.contracts.durations import SECONDS, show_duration
 from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.shown import first_of
 
 SETTING = "offsets.retention.minutes"
 _USED_SHARE = 0.75
@@ -74,7 +75,7 @@ def against_retention(
                 f"{where} waits for {show_duration(idle + notice)} ({what}), and {forget}: most of its groups are gone "
                 f"before. To find more, {remedy(idle, retention_minutes, notice)}"
             )
-    return errors, warnings
+    return errors, first_of(warnings, "rule(s) wait for longer than the brokers remember a group")
 
 
 def _needed_minutes(seconds: float) -> int:

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.maintenance.patterns import PatternSet
+from airflow_kafka_groups.maintenance.plan.caps import capped
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.maintenance.policy.retention import against_retention
+from airflow_kafka_groups.maintenance.shown import MOST_ALIKE
 from tests.unit.maintenance.policy.files import policy_of
+
+
+class Stale(NamedTuple):
+    group_id: str
+    idle_seconds: float
+    rule: str
+    undecided: tuple[str, ...] = ()
 
 
 def counting(calls: list[int], function: Callable[..., Any], amount: Callable[..., int]) -> Callable[..., Any]:
@@ -56,3 +67,25 @@ def test_a_rule_that_never_decides_is_found_among_many(tmp_path: Path) -> None:
     )
     with pytest.raises(PolicyError, match=r"rules\[41\] can never decide: rule 'all' before it"):
         policy_of(tmp_path, policy(40, last=owned))
+
+
+def test_of_warnings_of_one_kind_the_first_are_shown_and_the_others_counted(tmp_path: Path) -> None:
+    """They are in the plan, its XCom, the question, the report and the mail: 2,000 rules made a megabyte of them."""
+    conditions = "action: delete, idle: 9d, notice: 1d, max_groups: 0, match: {{groups: 'g{0}', clients: c}}"
+    lines = [f"- {{name: r{number}, {conditions.format(number)}}}\n" for number in range(100)]
+    file = policy_of(tmp_path, f"version: 1\nrules:\n{''.join(lines)}")
+    assert len(file.warnings) == 2 * (MOST_ALIKE + 1)
+    assert [warning for warning in file.warnings if warning.startswith("80 more rule(s) ")] == [
+        "80 more rule(s) match by last client without a max_gap",
+        "80 more rule(s) demand a notice of which some groups have no contact",
+    ]
+    _, retention = against_retention(file.rules, 7 * 1_440)
+    assert (len(retention), retention[-1]) == (
+        MOST_ALIKE + 1,
+        "80 more rule(s) wait for longer than the brokers remember a group",
+    )
+    stale = [Stale(f"g{number}", 1e6, f"r{number}") for number in range(100)]
+    assert capped(stale, 1_000, PlanPolicy(max_share=1.0).by_file(file))[2] == [
+        *(f"1 groups are stale by rule 'r{number}'; its cap allows 0 per plan" for number in range(MOST_ALIKE)),
+        "80 more rule(s) have caps below the groups that are stale",
+    ]
