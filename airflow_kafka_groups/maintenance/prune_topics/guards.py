@@ -72,9 +72,9 @@ def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     matcher, before = RuleMatcher(file.rules), {rule.name: rule for rule in plan.policy.rules}
     protected = GroupFilter(protected=file.protected)
     left: dict[str, PlannedTopic] = {}
-    for item in plan.groups:
-        # Topics and clients are not in a plan: a rule that asks for them may match, and then the topic is kept.
-        ruling = matcher.rule_for(facts_of(item.group_id, file.owners, group_type=item.group_type))
+    # Topics and clients are not in a plan: a rule that asks for them may match, and then the topic is kept.
+    facts = [facts_of(item.group_id, file.owners, group_type=item.group_type) for item in plan.groups]
+    for item, ruling in zip(plan.groups, matcher.rule_all(facts), strict=True):
         why = why_not_ruled(ruling, item.group_id) or _stricter(item, ruling.rule, before.get(item.rule or ""))
         if protected.protects(item.group_id):
             why = "it protects the group"

@@ -114,12 +114,11 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
     matcher, before = RuleMatcher(file.rules), _Before(plan)
     protected = GroupFilter(protected=file.protected)
     by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
-    left = []
-    for group in plan.groups:
-        # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
-        facts = facts_of(group.group_id, file.owners, group_type=group.group_type)
-        rule, undecided = matcher.rule_for(facts)
-        owner = rule.owner or facts.owner
+    left, groups = [], list(plan.groups)
+    # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
+    facts = [facts_of(group.group_id, file.owners, group_type=group.group_type) for group in groups]
+    for group, known, (rule, undecided) in zip(groups, facts, matcher.rule_all(facts), strict=True):
+        owner = rule.owner or known.owner
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"
         elif (why := _stricter(group, rule, before.demands_on(group))) is not None:
