@@ -116,7 +116,7 @@ def _whole(sets: Sequence[FileSet]) -> list[FileSet]:
 def _old(
     layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: datetime, snapshots_from: datetime | None
 ) -> Iterator[FileSet]:
-    """Yield the sets that are old enough to be removed; no others are looked into.
+    """Yield the sets that are old enough to be removed; hardly any others are looked into.
 
     :param snapshots_from: the time of the oldest snapshot that is left: groups may seem to be idle since then.
     """
@@ -124,6 +124,8 @@ def _old(
         days = limits.days[one.kind]
         if now - one.made_at <= timedelta(days=days):
             continue
+        if one.is_of_wanted_groups and snapshots_from is not None and one.made_at >= snapshots_from:
+            continue  # whatever it says: those of a year are not read each day to find that out
         one.look_into(layout.cluster)
         if one.until is not None:
             if snapshots_from is not None and one.ages_from >= snapshots_from:

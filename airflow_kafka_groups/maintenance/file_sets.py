@@ -154,6 +154,11 @@ class FileSet:
         """Whether there is nothing of it but what a killed process was about to create."""
         return all(found.is_torn for found in self.found)
 
+    @property
+    def is_of_wanted_groups(self) -> bool:
+        """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it."""
+        return any(f"{self.id}-{kind}-" in found.path.name for found in self.found for kind in KINDS)
+
     def look_into(self, cluster: str) -> None:
         """Find all its files, and read what they are.
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.file_sets import FileKind
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -173,3 +174,23 @@ def test_a_backup_is_kept_for_as_long_after_the_last_deletion_as_the_limit_says(
         backups.append(write(tmp_path, f"backups/{plan_id}.json", {"plan_id": plan_id}))
     assert len(run(tmp_path, cleanup=60).removed["cleanup"]) == (0 if kept else 1)
     assert backups[0].exists() is kept
+
+
+def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: a year of snapshots keeps a year of records, and each of them was a request of every pruning."""
+    snapshot(tmp_path, 59)
+    snapshot(tmp_path, 0)
+    old = restore(tmp_path, 65)
+    records = [restore(tmp_path, day) for day in range(50)]
+    read, real = list[str](), read_file
+
+    def noted(path: Path) -> bytes | None:
+        read.append(path.name)
+        return real(path)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.json_files.read_file", noted)
+    assert run(tmp_path, change=1).removed["change"] == (old.name[:25],)
+    assert read == [old.name]
+    assert all(path.exists() for path in records)
