@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
 
 MAX_XCOM_GROUPS = 1_000
 """The maximum number of groups in an XCom; larger lists are written to the storage."""
+MAX_XCOM_BYTES = 1_000_000
+"""And of bytes: an id may have 32,767 letters, and a group thousands of topics."""
 
 
 class _ListingOperator(KafkaGroupsOperator):
     """The base class of operators that return rows: a few in the XCom, many in a file.
 
-    :param storage_path: folder above all clusters, for more than 1,000 groups (templated).
+    :param storage_path: folder above all clusters, for more than 1,000 groups, or a megabyte of them (templated).
     :param cluster: name of the cluster's folder. Default: the connection's id (templated).
     """
 
@@ -57,10 +60,13 @@ class _ListingOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
         unstorable = [row["group_id"] for row in rows if "\0" in row["group_id"]]  # in PostgreSQL, as an XCom
-        if len(rows) <= MAX_XCOM_GROUPS and not unstorable:
+        size = len(json.dumps(rows)) if len(rows) <= MAX_XCOM_GROUPS else 0
+        if len(rows) <= MAX_XCOM_GROUPS and size <= MAX_XCOM_BYTES and not unstorable:
             return {what: rows, "path": None}
         if self.storage_path is None:
             why = f"{len(rows)} groups are too many"
+            if size > MAX_XCOM_BYTES:
+                why = f"{len(rows)} groups have {size:,} bytes of names and topics, which are too many"
             if unstorable:
                 why = f"the name of {one_line(unstorable[0])} has a zero byte, which is too much"
             remedy = f"{why} for an XCom: set a path to write them to, or select fewer"
@@ -79,7 +85,8 @@ class ListGroupsOperator(_ListingOperator):
     :param types: only groups of these types, such as ``classic``. Default: all (templated).
 
     Returns ``{"count", "states", "types", "groups": [{"group_id", "state", "type", "protocol_type", "coordinator"}] or
-    None, "path"}``: more than 1,000 groups are in the JSON file ``path``. Fails if a broker did not answer.
+    None, "path"}``: more than 1,000 groups, or a megabyte of them, are in the JSON file ``path``. Fails if a broker did
+    not answer.
     """
 
     include = Argument(read_patterns)
