@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 WATCH_VERSION = 1
 MAX_EVENT_GROUPS = 1_000
 """The maximum number of groups in one event; ``count`` is the total."""
+MAX_EVENT_LETTERS = 500_000
+"""And of letters of their ids: one may have 32,767."""
 _FIRST_REASONS = 20
 
 
@@ -34,10 +36,10 @@ class GroupsEventTrigger(BaseEventTrigger):
 
     A group is reported when it becomes so, and again after it was otherwise in between. All groups found by one poll
     are one event, with the payload ``{"version", "event", "count", "groups", "reasons", "observed_at",
-    "kafka_groups_conn_id"}``: the first 1,000 groups and the first 20 reasons. For ``"growing"``, ``count`` and
-    ``reasons`` are about families, which ``families`` names, and ``groups`` are their new groups, the newest first. A
-    group or cluster that cannot be read causes no event, and the watch continues. The connection is read in the
-    triggerer; all triggers of one connection share one client.
+    "kafka_groups_conn_id"}``: the first 1,000 groups (fewer, if their ids are very long) and the first 20 reasons. For
+    ``"growing"``, ``count`` and ``reasons`` are about families, which ``families`` names, and ``groups`` are their new
+    groups, the newest first. A group or cluster that cannot be read causes no event, and the watch continues. The
+    connection is read in the triggerer; all triggers of one connection share one client.
 
     :param event: ``"empty"`` (no members), ``"stale"`` (empty, and no commit moved for ``seconds``), ``"lagging"``
         (more than ``max_lag`` messages behind) or ``"growing"`` (a family of ids such as ``report-<uuid>`` got more new
@@ -148,20 +150,21 @@ class GroupsEventTrigger(BaseEventTrigger):
             return None
 
     def _payload(self, new: list[str], found: WatchResult, watch: GroupWatch) -> dict[str, Any]:
-        groups, families = new[:MAX_EVENT_GROUPS], {}
+        groups, families = _first(new), {}
         if self.event == "growing":
-            groups = list(islice(watch.growth.members(new), MAX_EVENT_GROUPS))
-            families = {"families": new[:MAX_EVENT_GROUPS]}
-        return {
+            families = {"families": groups}
+            groups = _first(watch.growth.members(new))
+        payload = {
             "version": WATCH_VERSION,
             "event": str(self.event),
             "count": len(new),
             "groups": groups,
             **families,
-            "reasons": {group_id: found.matching[group_id] for group_id in new[:_FIRST_REASONS]},
+            "reasons": {name: found.matching[name] for name in _first(new)[:_FIRST_REASONS]},
             "observed_at": datetime.now(UTC).isoformat(),
             "kafka_groups_conn_id": self.kafka_groups_conn_id,
         }
+        return storable(payload)
 
     def _check(self) -> None:
         if self.event not in ("empty", "stale", "lagging", "growing"):
@@ -193,6 +196,16 @@ class GroupsEventTrigger(BaseEventTrigger):
             growth=FamilyGrowth(self.max_growth_per_day or 0.0),
             policy=None if self.policy_file is None else partial(open_policy, "policy_file", self.policy_file),
         )
+
+
+def _first(names: Iterable[str]) -> list[str]:
+    """Return the names for which an event has room."""
+    found, letters = list[str](), 0
+    for name in islice(names, MAX_EVENT_GROUPS):
+        if (letters := letters + len(name)) > MAX_EVENT_LETTERS:
+            break
+        found.append(name)
+    return found
 
 
 class EarlierPolls:

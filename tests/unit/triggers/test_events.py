@@ -173,6 +173,22 @@ async def test_it_fires_when_groups_become_so_and_goes_on(
     assert admin.closed == 2, "once after it was refused, once at the end"
 
 
+async def test_an_event_has_room_for_any_ids(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By bytes: a thousand ids of the longest kind were 32 MB in Airflow's database. Nor can that store a zero byte."""
+
+    async def happen(_seconds: float) -> None:
+        admin.groups |= {f"{number:04}{'x' * 32_763}": FakeGroup() for number in range(60)}
+        admin.groups["\0"] = FakeGroup()
+
+    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
+    stream = GroupsEventTrigger(event="empty").run()
+    event = (await anext(stream)).payload
+    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert event["count"] == 61
+    assert (event["groups"][0], len(event["groups"]), len(event["reasons"])) == (r"\x00", 16, 16)
+    assert len(json.dumps(event)) < 1_200_000
+
+
 async def _events(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, script: list[Callable[[], object]]) -> list[Any]:
     """Return the groups of each event, with what happens before each poll but the first."""
 
