@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -21,6 +21,8 @@ from airflow_kafka_groups.maintenance.report.parts import (
     text,
 )
 
+_OWNERS_SHOWN = 5
+
 
 def families_section(plan: DeletionPlan) -> str:
     """Return the families of groups in the order of the plan; nothing where there are none."""
@@ -33,7 +35,7 @@ def families_section(plan: DeletionPlan) -> str:
             f"{family['planned']:,}",
             ("-" if family["growth_per_day"] is None else f"{family['growth_per_day']:g}") + _too_fast(family),
             "-" if family["newest"] is None else group_name(family["newest"]),
-            " ".join(map(group_name, family["owners"])) or "-",
+            _names(family["owners"], _OWNERS_SHOWN) or "-",
         ]
         for family in plan.families[:SHOWN]
     ]
@@ -84,8 +86,14 @@ def _limits(plan: DeletionPlan) -> dict[str, Any]:
 
 
 def _setting(name: str, value: Any) -> str:
-    shown = " ".join(map(group_name, value)) or "none" if isinstance(value, list) else f"{value:,.10g}"
+    shown = _names(value, SHOWN) or "none" if isinstance(value, list) else f"{value:,.10g}"
     return f"{shown} ({duration(value)})" if name.endswith("_seconds") else shown
+
+
+def _names(names: Sequence[str], most: int) -> str:
+    """Return names: the page is mailed, and each group of a family may have another owner, by its last client."""
+    more = len(names) - most
+    return " ".join([*map(group_name, names[:most]), *([f"and {more:,} more"] if more > 0 else [])])
 
 
 def _rules_section(plan: DeletionPlan) -> str:

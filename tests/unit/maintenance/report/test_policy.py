@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.report.policy import families_section, policy_section
 from airflow_kafka_groups.operators.support.question import question
 from tests.unit.maintenance.plan.plans import group, plan
@@ -39,3 +40,15 @@ def test_a_share_of_a_rule_is_shown_as_it_is(share: str, shown: str, tmp_path: P
     made = plan()
     page = policy_section(plan(policy=made.policy.by_file(file)))
     assert re.search(rf"at most {re.escape(shown)} of all groups", page)
+
+
+def test_a_page_names_the_first_owners_of_a_family_and_the_first_patterns() -> None:
+    """By bytes: with owners by last client, each of 200,000 groups of a family had its own, in one cell of 12 MB."""
+    family = {"name": "f-<number>", "groups": 9_000, "planned": 1, "newest": None, "growth_per_day": None}
+    made = plan(families=({**family, "owners": [f"client-{number}" for number in range(9_000)]},))
+    page = families_section(made)
+    assert "client-4</bdi></code> and 8,995 more" in page
+    assert len(page) < 2_000
+    page = policy_section(plan(policy=PlanPolicy(exclude=tuple(f"keep-{number}" for number in range(5_000)))))
+    assert "keep-199</bdi></code> and 4,800 more" in page
+    assert len(page) < 20_000
