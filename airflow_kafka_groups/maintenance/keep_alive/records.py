@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, time_of
@@ -37,7 +37,6 @@ KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
-_EVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +221,7 @@ def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
 
 
 def _runs(
-    layout: Layout, part: str, kinds: Collection[str | None], since: datetime = _EVER
+    layout: Layout, part: str, kinds: Collection[str | None], since: datetime | None = None
 ) -> Iterator[tuple[str, str | None, StoragePath]]:
     """Yield each run's id, kind and file, oldest first. The kind of a change that nobody looks for is ``None``."""
     folder = layout.root / CHANGES
@@ -230,7 +229,8 @@ def _runs(
         match = _NAME.fullmatch(name)
         if match is None or match[2] not in kinds or match[3] != part:
             continue
-        if time_of(match[1]) >= since.replace(microsecond=0):
+        # Without a limit no time is parsed: this is asked before and after each intent, of thousands of records.
+        if since is None or time_of(match[1]) >= since.replace(microsecond=0):
             yield match[1], match[2], folder / name
 
 
