@@ -86,7 +86,7 @@ class Journal:
             return self.read()
         since = range(checkpoint.runs + 1, checkpoint.runs + 1 + len(begun))
         runs = [
-            *map(self._read_numbered, checkpoint.open),
+            *read_all(self._read_numbered, checkpoint.open),
             *read_all(self._read_run, since, begun, [*begun[1:], None]),
         ]
         return History(runs, settled=checkpoint)

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -106,6 +107,20 @@ def test_a_checkpoint_of_many_runs_is_made_with_few_of_them_in_memory(
     assert begun.number == 61
     assert of_cluster.current().settled is not None
     assert most <= 3 * files.READERS
+
+
+def test_runs_without_an_end_are_read_several_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are read again for good, each by requests of its own: they meet here, or the wait is broken."""
+    runs(tmp_path, 1, files.READERS + EVERY + 1, open_ones=tuple(range(1, files.READERS + 1)))
+    meeting, real = Barrier(files.READERS), Journal._read_numbered
+
+    def met(of_cluster: Journal, number: int) -> RunRecord:
+        meeting.wait(timeout=5)
+        return real(of_cluster, number)
+
+    monkeypatch.setattr(Journal, "_read_numbered", met)
+    current = Journal(tmp_path, "c").current()
+    assert [run.number for run in current.runs[: files.READERS]] == list(range(1, files.READERS + 1))
 
 
 def test_only_the_runs_since_the_checkpoint_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
