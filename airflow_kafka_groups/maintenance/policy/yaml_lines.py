@@ -12,6 +12,8 @@ from airflow_kafka_groups.exceptions import PolicyError
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_VALUES = 200_000
 _LARGEST = 4 * 1024 * 1024
+_MOST_KNOWN = 30
+"""The most words that a message names: each of 2,000 rules may have a message, and each of 500 teams is a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +63,10 @@ def shown(path: Path) -> str:
 
 
 def did_you_mean(word: str, known: list[str]) -> str:
-    """Return the nearest known word as a question, or all of them."""
+    """Return the nearest known word as a question, or the known ones; of many, the first."""
     near = get_close_matches(word, known, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}"
+    more = f" and {len(known) - _MOST_KNOWN:,} more" if len(known) > _MOST_KNOWN else ""
+    return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)[:_MOST_KNOWN])}{more}"
 
 
 def read_yaml(content: bytes, name: str) -> Document:

@@ -89,3 +89,13 @@ def test_of_warnings_of_one_kind_the_first_are_shown_and_the_others_counted(tmp_
         *(f"1 groups are stale by rule 'r{number}'; its cap allows 0 per plan" for number in range(MOST_ALIKE)),
         "80 more rule(s) have caps below the groups that are stale",
     ]
+
+
+def test_a_message_does_not_name_every_owner(tmp_path: Path) -> None:
+    """By bytes: of 500 teams and 2,000 rules for one that is none, the error had 10 MB."""
+    unknown = "- {name: lost, action: keep, match: {owners: [zzz, yyy]}}\n"
+    with pytest.raises(
+        PolicyError, match=r"\(got 'zzz'\) owns no groups.* known are t0, t1, .* and 170 more\."
+    ) as error:
+        policy_of(tmp_path, policy(200, last=unknown))
+    assert len(str(error.value)) < 1_000
