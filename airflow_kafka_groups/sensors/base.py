@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from datetime import timedelta
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.triggers.conditions import Condition
 
 _GRACE = timedelta(minutes=5)
+_MOST_IN_MYSQL = 48_000
+"""Characters of a trigger's condition. Airflow encrypts it, which takes a third more, and MySQL's TEXT has 65,535."""
 
 
 class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
@@ -129,9 +132,16 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
         from airflow_kafka_groups.triggers.codec import condition_to_json
         from airflow_kafka_groups.triggers.poll import ConditionTrigger
 
+        condition = condition_to_json(self.asked)
+        if (size := len(json.dumps(condition))) > _MOST_IN_MYSQL:
+            self.log.warning(
+                "This sensor hands %d characters to the triggerer. Where Airflow's database is MySQL, it cannot store "
+                "them, and the task fails: set deferrable=False there, or wait for fewer groups in one sensor",
+                size,
+            )
         trigger = ConditionTrigger(
             kafka_groups_conn_id=self.kafka_groups_conn_id,
-            condition=condition_to_json(self.asked),
+            condition=condition,
             poll_interval=self.poke_interval,
             deadline=time.time() + self.timeout,
             backoff=self.exponential_backoff,
