@@ -88,6 +88,21 @@ def test_client_credentials_are_sent_once_and_the_token_is_kept(endpoint: Simple
     assert endpoint.requests == [("Basic bWU6czNjcjN0", "grant_type=client_credentials&scope=kafka")]
 
 
+@pytest.mark.parametrize(
+    ("client_id", "secret", "is_said"),
+    [("me", "s3cr3t-_.x", False), ("me", "s3c+r3t", True), ("me", "s3c%r3t", True), ("team:me", "s3cr3t", True)],
+)
+def test_a_refusal_says_that_some_endpoints_want_the_secret_encoded(
+    endpoint: SimpleNamespace, client_id: str, secret: str, *, is_said: bool
+) -> None:
+    """Kafka's clients send it as it is; an endpoint that decodes it takes a plus sign for a space."""
+    endpoint.status = 401
+    with pytest.raises(AuthenticationFailedError) as refused:
+        token_of(client(endpoint, **{"client.id": client_id, "client.secret": secret}))()
+    assert ("write both percent-encoded" in str(refused.value)) == is_said
+    assert secret not in str(refused.value)
+
+
 def test_a_token_about_to_expire_is_asked_for_again(endpoint: SimpleNamespace) -> None:
     endpoint.answer = json.dumps({"access_token": "t1", "expires_in": 30})
     callback = token_of(client(endpoint))
