@@ -44,11 +44,13 @@ class Argument(Generic[T]):
 
     :param read: the reader; wrapped in ``optional`` if the argument may be ``None``.
     :param templated: whether Airflow renders it. Default true.
+    :param names: whether it has names, or each item of a list is one, and not any text. Default true.
     """
 
-    def __init__(self, read: Reader[T], *, templated: bool = True) -> None:
+    def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True) -> None:
         self._read = read
         self.templated = templated
+        self._names = names
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -74,7 +76,7 @@ class Argument(Generic[T]):
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, _NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], value)
+            value = _rendered_items(self._name, held[self._name], value, names=self._names)
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
@@ -178,20 +180,25 @@ def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
                 raise ConfigurationError(name, value, f"{remedy}names out of its jinja_environment_kwargs")
 
 
-def _rendered_items(name: str, before: Any, rendered: Any) -> Any:
+def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:
     """Return what a list was rendered to, with the items in it that are no templates as they were.
 
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
     names in one: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     old, new = _items(before), _items(rendered)
+    is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
+    # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
+    if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
+        raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
     if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):
         if isinstance(item, str) and is_template(item):
-            if _has_none(item, text := str(value).strip()):
+            text = str(value).strip()
+            if text == "None" or (names and _has_none(item, text)):
                 raise ConfigurationError(name, rendered, f"an item of it: {_NOTHING}")
-            if "\n" in text or _is_text_of_list(text):
+            if names and ("\n" in text or _is_text_of_list(text)):
                 raise ConfigurationError(name, value, _SEVERAL)
     if isinstance(before, str):
         return rendered
@@ -199,10 +206,10 @@ def _rendered_items(name: str, before: Any, rendered: Any) -> Any:
 
 
 def _has_none(template: str, text: str) -> bool:
-    """Return whether a template, or an expression in it such as that of ``{{ team }}-*``, was rendered to ``None``."""
+    """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
     beside = map(re.escape, _EXPRESSION.split(template.strip()))
     found = re.fullmatch("(.*?)".join(beside), text, re.DOTALL)
-    return text == "None" or (found is not None and "None" in found.groups())
+    return found is not None and "None" in found.groups()
 
 
 def _is_text_of_list(text: str) -> bool:

@@ -131,7 +131,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     ui_color = "#fbe3d0"
 
     application = Argument(_read_application)
-    application_args = Argument(read_words)
+    application_args = Argument(read_words, names=False)
     spark = Argument(optional(read_spark_arguments))
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)

@@ -15,6 +15,7 @@ from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
 
 pytestmark = pytest.mark.safety
@@ -75,6 +76,24 @@ def test_an_item_that_renders_to_several_is_no_pattern_that_keeps_nothing(item: 
     task = PlanCleanupOperator(task_id="t", **STORED, exclude=["a", item])
     with pytest.raises(ConfigurationError, match=r"exclude.*rendered to several.*tojson"):
         task.render_template_fields({"params": {"keep": several}})
+
+
+def test_a_storage_of_which_a_part_renders_to_nothing_is_no_other_storage() -> None:
+    """It has no journal: each group was never deleted there, and never found in use."""
+    place: dict[str, Any] = {"storage_path": "/data/{{ params.site }}/groups", "cluster": "prod"}
+    task = DeleteGroupsOperator(task_id="t", **place, group_ids=["a"])
+    with pytest.raises(ConfigurationError, match=r"storage_path.*/data/None/groups.*rendered to nothing"):
+        task.render_template_fields({"params": {"site": None}})
+    task = DeleteGroupsOperator(task_id="t", **place, group_ids=["a"])
+    task.render_template_fields({"params": {"site": "None-such"}})
+    assert task.storage_path == "/data/None-such/groups"
+
+
+def test_a_word_for_a_program_may_be_any_text() -> None:
+    words = ["{{ params.sql }}", "--topics={{ params.topics | tojson }}", "{{ params.topics | tojson }}"]
+    task = KafkaSparkSubmitOperator(task_id="t", application="/my/job.py", application_args=words)
+    task.render_template_fields({"params": {"sql": "select 1\nfrom t", "topics": ["a"]}})
+    assert task.application_args == ["select 1\nfrom t", '--topics=["a"]', '["a"]']
 
 
 @pytest.mark.parametrize("pattern", ["[0-9]", "[ab]", "(a)", "None-*", "orders-None", "a-None-b"])
