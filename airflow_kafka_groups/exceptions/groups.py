@@ -116,12 +116,16 @@ class UnexpectedGroupTypeError(KafkaGroupsError):
 
 
 class GroupsFailedError(KafkaGroupsError):
-    """Some groups of a call failed. The message names the first three, ``errors`` has all."""
+    """Some groups of a call failed. The message names the first three, ``errors`` has all that the caller knows.
 
-    def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int) -> None:
+    :param failed: how many failed, where ``errors`` has the first ones only. Default: as many as it has.
+    """
+
+    def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int, failed: int | None = None) -> None:
         first = "; ".join(f"{group_id!r}: {error}" for group_id, error in list(errors.items())[:3])
-        more = f"; and {len(errors) - 3} more" if len(errors) > 3 else ""
-        super().__init__(f"{len(errors)} of {total} failed: {first}{more}")
+        count = len(errors) if failed is None else failed
+        more = f"; and {count - 3} more" if count > 3 else ""
+        super().__init__(f"{count} of {total} failed: {first}{more}")
         self.errors = dict(errors)
 
 

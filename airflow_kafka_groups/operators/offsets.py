@@ -143,4 +143,4 @@ class ListGroupOffsetsOperator(StoredOperator):
             )
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}
-            raise GroupsFailedError(failed, summary.groups)
+            raise GroupsFailedError(failed, summary.groups, summary.failed_groups)

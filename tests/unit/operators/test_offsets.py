@@ -62,6 +62,14 @@ def test_a_group_that_cannot_be_read_is_in_the_snapshot_unless_told_to_fail(admi
         execute(tmp_path, fail_on_error=True)
 
 
+def test_all_groups_that_cannot_be_read_are_counted(admin: FakeAdmin, tmp_path: Path) -> None:
+    """The summary names the first hundred of them."""
+    admin.groups = {f"g{number}": FakeGroup() for number in range(150)}
+    admin.errors |= {f"g{number}": broker_error("GROUP_AUTHORIZATION_FAILED") for number in range(120)}
+    with pytest.raises(GroupsFailedError, match=r"^120 of 150 failed: .*; and 117 more$"):
+        execute(tmp_path, fail_on_error=True)
+
+
 def test_an_incomplete_listing_fails_the_task_unless_told_otherwise(admin: FakeAdmin, tmp_path: Path) -> None:
     admin.missing_brokers = {2: RequestTimeoutError("no answer")}
     with pytest.raises(SnapshotError, match="broker 2: no answer"):
