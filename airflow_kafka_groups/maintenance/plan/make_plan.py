@@ -42,10 +42,10 @@ from airflow_kafka_groups.maintenance.plan.rulings import RuledGroups
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
+from airflow_kafka_groups.maintenance.shown import first_of
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
 
 _SHORT_IDLE_SECONDS = 3_600.0
-_SHOWN_FAST = 20
 
 
 def make_plan(
@@ -118,7 +118,8 @@ def make_plan(
     planned, over, warnings = capped(candidates, manifest.groups, policy)
     kept.extend(over)
     fast, unknown_growth = ruled.growth()
-    warnings += [*_short_idle_times(planned, ruled), *(each.sentence() for each in fast[:_SHOWN_FAST]), *unknown_growth]
+    grown = first_of([each.sentence() for each in fast], "families grow faster than is allowed")
+    warnings += [*_short_idle_times(planned, ruled), *grown, *unknown_growth]
     if unjudged:
         warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
     counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ GROWING = """\
     """
 
 
-async def grown(folder: Path, before: timedelta | None, seen: timedelta, **how: Any) -> DeletionPlan:
+async def grown(
+    folder: Path, before: timedelta | None, seen: timedelta, names: Sequence[str] = (), **how: Any
+) -> DeletionPlan:
     """Plan by a snapshot whose groups were first seen at a time ``seen`` before it, after one of a time ``before``."""
-    layout, admin = layout_in(folder), world("job-1", "job-2", "job-3", "load-1", "load-2", "old")
+    names = names or ("job-1", "job-2", "job-3", "load-1", "load-2", "old")
+    layout, admin = layout_in(folder), world(*names)
     if before is not None:
         await take_snapshot(admin, layout, now=Ticking(NOW - before), **how)
     reader = await snapshot(admin, layout)
@@ -68,6 +72,12 @@ async def test_a_family_that_grows_faster_than_its_rule_allows_is_a_warning_and_
     save_plan(layout, plan)
     assert load_plan(layout, plan.plan_id).families == plan.families
     assert "too fast" in render_report(plan, now=LATER)
+
+
+async def test_of_many_families_that_grow_too_fast_the_others_are_counted(tmp_path: Path) -> None:
+    names = [f"job-{letter}-{number}" for letter in "abcdefghijklmnopqrstuvwxy" for number in range(3)]
+    plan = await grown(tmp_path, 30 * HOURS, 6 * HOURS, [*names, "old"])
+    assert (len(plan.warnings), plan.warnings[-1]) == (21, "5 more families grow faster than is allowed")
 
 
 async def test_what_was_there_a_day_ago_is_not_new(tmp_path: Path) -> None:
