@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
 _RUNS = 5
+_RULES_SHOWN = 10
 
 _BY_VERDICT: dict[str, str] = {
     VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
@@ -218,6 +219,8 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         )
         demands += f", notice of {show_duration(rule.notice_seconds)}" if rule.notice_seconds else ""
         before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
+        if (more := len(before) - _RULES_SHOWN) > 0:
+            before = [*before[:_RULES_SHOWN], f"and {more:,} more"]
         change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
         yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
     if found.owner is not None:

@@ -185,3 +185,17 @@ def test_a_group_whose_owner_has_to_be_notified(
     (row,) = of(stored("explain", "a", "--plan-id", made["plan_id"])[1], "plan")
     assert "its owner has not been notified" in row["evidence"]
     assert "notice to its owner" in row["what_would_change_it"]
+
+
+def test_of_thousands_of_rules_before_the_one_that_decided_the_first_are_named(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    before = "".join(f"  - {{name: r{n}, match: {{groups: x{n}-y}}, action: keep}}\n" for n in range(50))
+    policy.write_text(POLICY.replace("rules:\n", f"rules:\n{before}"))
+    _, made, said = stored("plan", "--policy-file", str(policy), "--max-share", "1")
+    assert made is not None, said
+    (row,) = of(stored("explain", "a", "--plan-id", made["plan_id"])[1], "policy")
+    assert row["what_would_change_it"].startswith(
+        "a rule before it (r0, r1, r2, r3, r4, r5, r6, r7, r8, r9, and 41 more)"
+    )
