@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, ID_EXAMPLE, is_cluster_name, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
@@ -230,7 +230,7 @@ def _runs(
         if match is None or match[2] not in kinds or match[3] != part:
             continue
         # Without a limit no time is parsed: this is asked before and after each intent, of thousands of records.
-        if since is None or time_of(match[1]) >= since.replace(microsecond=0):
+        if since is None or (is_id(match[1]) and time_of(match[1]) >= since.replace(microsecond=0)):
             yield match[1], match[2], folder / name
 
 
@@ -275,7 +275,8 @@ def _read(path: StoragePath, kind: str | None) -> dict[str, Any]:
     try:
         parse_time(record[needed])
         parse_time(record.get(KEPT_AT, record[needed]))
-        complete = all(isinstance(group["group_id"], str) for group in record["groups"])
+        of_a_time = is_id(path.name[: len(ID_EXAMPLE)])  # a copy that somebody named may be of no such day
+        complete = of_a_time and all(isinstance(group["group_id"], str) for group in record["groups"])
     except (KeyError, TypeError, ValueError):
         complete = False
     if not complete:

@@ -69,6 +69,16 @@ def test_a_run_that_does_not_say_on_which_cluster_it_was_proves_nothing_of_this_
     assert last_kept(layout, AT[FIRST], "id") == {"a": AT[SECOND]}
 
 
+def test_a_record_whose_name_has_no_time_stops_a_plan_with_its_name(layout: Layout) -> None:
+    """And ends a deletion in order: an error of another kind would leave its groups possibly deleted."""
+    run = "20260299T120000Z-00000001"
+    for part, content in (("before", BEFORE), ("result", RESULT)):
+        write(layout, run, part, content)
+    with pytest.raises(MaintenanceError, match=f"{run}-keep-alive-before.json is not the record of a keep-alive run"):
+        KeepAliveRecords(layout).read()
+    assert last_kept(layout, AT[FIRST]) == {}
+
+
 def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object store takes its time for each, and a cluster has thousands: they meet here, or the wait is broken."""
     meeting, real = Barrier(READERS), read_file
