@@ -98,7 +98,8 @@ class NoticeBook:
             if _written_at(entry) < since:
                 break
             if entry.data.get("plan_id") == plan_id:
-                found.append({name: value for name, value in entry.data.items() if name not in (_ALL, _CHANGED)})
+                facts = {name: value for name, value in entry.data.items() if name not in (_ALL, _CHANGED)}
+                found.append({"count": _told_by(entry), **facts} if "notified" in facts else facts)
         return found
 
     def write(
@@ -180,6 +181,15 @@ def notice_of(group: KeptGroup, rules: RulesBefore) -> float:
 
 def _is_told(notice: Notice | None) -> bool:
     return notice is not None and notice.notified_at is not None
+
+
+def _told_by(entry: Entry) -> int:
+    """Return the number of groups in a message of an earlier version, whose entry has all marks and no number."""
+    if _ALL not in entry.data:
+        return 0
+    at, owner = _written_at(entry), entry.data["notified"]
+    marks = _parse(entry, _ALL).values()
+    return sum(1 for mark in marks if mark.notified_at == at and (mark.owner or "") == owner)
 
 
 def _written_at(entry: Entry) -> datetime:
