@@ -26,7 +26,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS, RESTORE
+from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS, brought_back
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -99,6 +99,8 @@ _OWN_NAME = {
 }
 _FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: (OBSERVATIONS_FORMAT,)}
 _REPORT_BEGINS = HEAD.encode()
+_EARLIER_BEFORE = "-before.json"
+"""How the name of what a change found ends, in ``changes``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,11 +240,11 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
         times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
-        if folder == paths.CHANGES and content.get("what") == RESTORE and not content.get("dry_run"):
-            times = times or [file_set.made_at]  # as earlier versions recorded one
+        if path.name.endswith(_EARLIER_BEFORE) and not times and brought_back(content):
+            times = [file_set.made_at]  # as earlier versions recorded it
         if folder in (paths.PLANS, paths.PRUNE_PLANS):
             file_set.expires_at = parse_time(content["expires_at"])
-    except (KeyError, TypeError, ValueError):
+    except (AttributeError, KeyError, TypeError, ValueError):
         return f"{path} is not what its name says"
     file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
     return None if same else f"{path} is not what its name says"

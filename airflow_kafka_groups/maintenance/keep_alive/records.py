@@ -252,14 +252,21 @@ def _read_earlier(path: StoragePath) -> dict[str, Any]:
     """
     try:
         record = read_json(path, "the record of a change", MaintenanceError)
-        restored = record["what"] == RESTORE
-        wanted = [group for group in record["groups"] if restored or _creates(group)]
-        return {"what": record["what"], "groups": [{"group_id": group["group_id"]} for group in wanted]}
+        groups = [{"group_id": group["group_id"]} for group in brought_back(record)]
+        return {"what": record["what"], "groups": groups}
     except StorageError:
         raise
     except (MaintenanceError, KeyError, TypeError, AttributeError) as exc:
         log.debug("%s is not the record of a restore: %r", path, exc)
         return {"groups": []}
+
+
+def brought_back(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the groups that are restored or created by a change, of its first file.
+
+    Raises ``KeyError``, ``TypeError`` or ``AttributeError`` for one that is damaged.
+    """
+    return [group for group in record["groups"] if record["what"] == RESTORE or _creates(group)]
 
 
 def _creates(group: Mapping[str, Any]) -> bool:

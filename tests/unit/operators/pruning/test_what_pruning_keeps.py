@@ -62,11 +62,20 @@ def restore(storage: Path, days: float, *group_ids: str, behind: float = 0) -> P
 
 def earlier_restore(storage: Path, days: float, *group_ids: str) -> Path:
     """Write the record of a restore as versions did that named it as that of any change."""
-    run_id = id_of(days)
+    run_id, group_ids = id_of(days), group_ids or ("a",)
     nothing: dict[str, Any] = {"before": [], "after": [], "skipped": {}, "kept": None}
     groups = [{"group_id": group_id, **nothing} for group_id in group_ids]
     content = {"run_id": run_id, "what": "restore", "dry_run": False, "groups": groups}
     return write(storage, f"changes/{run_id}-before.json", content)
+
+
+def earlier_creation(storage: Path, days: float, *group_ids: str) -> Path:
+    """Write the record of offsets that such a version set to create groups."""
+    path = earlier_restore(storage, days, *group_ids)
+    path.write_text(
+        path.read_text().replace('"restore"', '"alter"').replace('"after": []', '"after": [{"topic": "t"}]')
+    )
+    return path
 
 
 def audit(storage: Path, days: float) -> Path:
@@ -76,7 +85,7 @@ def audit(storage: Path, days: float) -> Path:
     return write(storage, f"audit/{plan}-{run_id}.json", content)
 
 
-@pytest.mark.parametrize("restored", [restore, earlier_restore])
+@pytest.mark.parametrize("restored", [restore, earlier_restore, earlier_creation])
 def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
     admin: FakeAdmin, tmp_path: Path, restored: Callable[..., Path]
 ) -> None:
@@ -90,7 +99,7 @@ def test_a_restored_group_is_not_planned_again_once_its_record_is_old(
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == 0
 
 
-@pytest.mark.parametrize("record", [restore, earlier_restore, audit])
+@pytest.mark.parametrize("record", [restore, earlier_restore, earlier_creation, audit])
 @pytest.mark.parametrize(
     ("at", "shown", "other", "newest", "days", "kept"),
     [
