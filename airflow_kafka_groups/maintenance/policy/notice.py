@@ -95,7 +95,7 @@ def why_not_noticed(
             f"{shown_period(seconds)} is not over"
         )
     if notice.told_seconds is None:
-        return "its owner was told of a period that an earlier version did not record, and has to be notified again"
+        return "its owner was notified of a period that was not recorded by an earlier version, and has to be again"
     return _why_told(notice, at)
 
 
