@@ -24,7 +24,7 @@ from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import WHOLE, read_stored
-from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
@@ -103,27 +103,6 @@ def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[P
         shown = "; ".join(f"group {group_id!r} {why}" for group_id, why in sorted(doubts.items())[:_SHOWN])
         raise JobError(f"{shown}: nothing was archived. Take a new snapshot, or leave such groups out")
     return found
-
-
-def logs_of(rows: DataFrame) -> dict[Partition, LogEnds]:
-    """Return where the logs began and ended when a snapshot was taken, as far as it knows."""
-    known = rows.where("log_start IS NOT NULL AND log_end IS NOT NULL")
-    found = known.groupBy("topic", "partition").agg(F.max("log_start").alias("first"), F.max("log_end").alias("last"))
-    return {Partition(row["topic"], row["partition"]): LogEnds(row["first"], row["last"]) for row in found.collect()}
-
-
-def other_topics(
-    now: Mapping[Partition, LogEnds], then: Mapping[Partition, LogEnds], other_ids: Collection[str]
-) -> set[Partition]:
-    """Return the partitions that are not those of a snapshot: the topic has another id, or its log went backwards.
-
-    :param other_ids: the topics that have another id.
-    """
-    return {
-        where
-        for where, log in now.items()
-        if where.topic in other_ids or (where in then and (log.start < then[where].start or log.end < then[where].end))
-    }
 
 
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:

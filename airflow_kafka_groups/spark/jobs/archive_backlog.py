@@ -12,7 +12,8 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -23,9 +24,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
-    logs_of,
     of_groups,
-    other_topics,
     read_archive,
     read_groups,
     read_plan,
@@ -38,6 +37,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
+from airflow_kafka_groups.spark.kafka.recreated import recreated_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
@@ -103,9 +103,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         topics = {where.topic for commits in groups.values() for where in commits}
-        ids, ids_then = admin.topic_ids(topics), (snapshot.view or {}).get("topic_ids") or {}
-        other_ids = _differ(ids_then, ids)
-        backlogs, hidden = _plan(admin, arguments, groups, logs_of(rows), other_ids)
+        ids = admin.topic_ids(topics)
+        backlogs, hidden = _plan(admin, arguments, groups, partial(recreated_since, snapshot, rows, ids))
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
@@ -177,12 +176,11 @@ def _plan(
     admin: KafkaAdmin,
     arguments: argparse.Namespace,
     groups: Mapping[str, Mapping[Partition, Commit]],
-    then: Mapping[Partition, LogEnds],
-    other_ids: Collection[str],
+    recreated: Callable[[Mapping[Partition, LogEnds]], Collection[Partition]],
 ) -> tuple[dict[str, Backlog], int]:
     """Return what to read for each group, from its commit to the current end, and how many offsets are not readable.
 
-    :param then: the logs' ends when the offsets were committed; ``other_ids`` are topics that were recreated since.
+    :param recreated: returns the partitions that were recreated since they were committed.
     """
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
@@ -192,7 +190,7 @@ def _plan(
     until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
         until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
-    recreated = other_topics(logs, then, other_ids)
+    others = recreated(logs)
     backlogs = {
         group_id: plan_backlog(
             commits,
@@ -200,19 +198,15 @@ def _plan(
             policy,
             until=until,
             missing=commits.keys() - readable,
-            recreated=recreated,
+            recreated=others,
         )
         for group_id, commits in groups.items()
     }
     return backlogs, sum(logs[where].end - end for each in backlogs.values() for where, end in each.ends.items())
 
 
-def _differ(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
-    return {topic for topic in ids.keys() & others.keys() if ids[topic] != others[topic]}
-
-
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range], ids: Mapping[str, str]) -> None:
-    if other := _differ(ids, admin.topic_ids({each.partition.topic for each in ranges})):
+    if other := with_other_ids(ids, admin.topic_ids({each.partition.topic for each in ranges})):
         raise JobError(
             f"topic {min(other)!r} was recreated while it was read. Take a new snapshot, and run the job again"
         )

@@ -16,12 +16,14 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.recreated import recreated_since
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag import (
     SUM_NAMES,
@@ -99,7 +101,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         require_all(rows, snapshot)
         unreadable = rows.where(F.col("error").isNotNull()).select("group_id").distinct().count()
         lags = partition_lag(rows, owners)
-        found = _look_up(spark, arguments, lags, snapshot.kafka_cluster_id) if arguments.kafka_properties else []
+        found = _look_up(spark, arguments, lags, snapshot, rows) if arguments.kafka_properties else []
         timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
         counts = Observation()
         with exact_timestamps(spark):
@@ -140,15 +142,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _look_up(
-    spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame, kafka_cluster_id: str | None
+    spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame, snapshot: SnapshotManifest, rows: DataFrame
 ) -> list[Timestamp]:
     behind = lags.where(F.col("lag") > 0).groupBy("topic", "partition", "first_offset").agg(F.max("lag").alias("lag"))
     largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
     wanted = [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in largest.collect()]
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
-        admin.cluster_id(kafka_cluster_id, "the snapshot is of")
-        there = {*chain.from_iterable(admin.partitions({where.topic for where, _ in wanted}).values())}
+        admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
+        ids = admin.topic_ids(topics := {where.topic for where, _ in wanted})
+        existing = {*chain.from_iterable(admin.partitions(topics).values())}
+        logs = admin.log_ends(existing.intersection(where for where, _ in wanted), read_committed=False)
+        there = logs.keys() - recreated_since(snapshot, rows, ids, logs)
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 
 

@@ -85,8 +85,9 @@ def test_times_of_another_cluster_are_not_reported(spark: SparkSession, kafka41:
         report(spark, tmp_path, write_properties(tmp_path, bootstrap))
 
 
+@pytest.mark.parametrize("again", [2, 8], ids=["shorter than the offset", "longer"])
 def test_a_topic_deleted_or_recreated_since_the_snapshot_costs_its_own_times_only(
-    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
+    spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path, again: int
 ) -> None:
     bootstrap = kafka41.bootstrap
     names = ("ll-stays", "ll-gone", "ll-again")
@@ -96,7 +97,7 @@ def test_a_topic_deleted_or_recreated_since_the_snapshot_costs_its_own_times_onl
     snapshot(bootstrap, tmp_path, *names)
     delete_topics(bootstrap, ["ll-gone"])
     fresh_topics(bootstrap, {"ll-again": 1})
-    add(bootstrap, {("ll-again", 0): 2})
+    add(bootstrap, {("ll-again", 0): again})
     begun = time.monotonic()
     summary = report(spark, tmp_path, write_properties(tmp_path, bootstrap))
     assert time.monotonic() - begun < 45
