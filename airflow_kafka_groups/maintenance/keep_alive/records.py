@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import ID, ID_EXAMPLE, is_cluster_name, is_id, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
@@ -168,6 +168,8 @@ class KeepAliveRecords:
                 continue
             if folder is not self._layout and not self._may_be_of_this_cluster(folder, record.get(KAFKA_CLUSTER_ID)):
                 continue
+            if not is_id(run_id):  # a copy that somebody named may be of no such day
+                raise _no_record(path, _SHOWN[kind or RESTORE])
             at = time_of(run_id)
             if KEPT_AT in record:
                 at = max(at, parse_time(record[KEPT_AT]))
@@ -282,10 +284,13 @@ def _read(path: StoragePath, kind: str | None) -> dict[str, Any]:
     try:
         parse_time(record[needed])
         parse_time(record.get(KEPT_AT, record[needed]))
-        of_a_time = is_id(path.name[: len(ID_EXAMPLE)])  # a copy that somebody named may be of no such day
-        complete = of_a_time and all(isinstance(group["group_id"], str) for group in record["groups"])
+        complete = all(isinstance(group["group_id"], str) for group in record["groups"])
     except (KeyError, TypeError, ValueError):
         complete = False
     if not complete:
-        raise MaintenanceError(f"{path} is not the record of {what}: restore it from a copy, or remove it")
+        raise _no_record(path, what)
     return record
+
+
+def _no_record(path: StoragePath, what: str) -> MaintenanceError:
+    return MaintenanceError(f"{path} is not the record of {what}: restore it from a copy, or remove it")

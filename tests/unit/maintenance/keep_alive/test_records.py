@@ -79,6 +79,13 @@ def test_a_record_whose_name_has_no_time_stops_a_plan_with_its_name(layout: Layo
     assert last_kept(layout, AT[FIRST]) == {}
 
 
+def test_so_does_one_of_an_earlier_version(layout: Layout) -> None:
+    run = "20260299T120000Z-00000001"
+    write(layout, run, "before", b'{"what": "restore", "groups": [{"group_id": "a"}]}', tag="")
+    with pytest.raises(MaintenanceError, match=f"{run}-before.json is not the record of a restore"):
+        KeepAliveRecords(layout).read()
+
+
 def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     """An object store takes its time for each, and a cluster has thousands: they meet here, or the wait is broken."""
     meeting, real = Barrier(READERS), read_file
