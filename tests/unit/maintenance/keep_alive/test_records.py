@@ -81,7 +81,7 @@ def test_a_record_whose_name_has_no_time_stops_a_plan_with_its_name(layout: Layo
 
 def test_so_does_one_of_an_earlier_version(layout: Layout) -> None:
     run = "20260299T120000Z-00000001"
-    write(layout, run, "before", b'{"what": "restore", "groups": [{"group_id": "a"}]}', tag="")
+    write(layout, run, "before", b'{"format": 1, "what": "restore", "groups": [{"group_id": "a"}]}', tag="")
     with pytest.raises(MaintenanceError, match=f"{run}-before.json is not the record of a restore"):
         KeepAliveRecords(layout).read()
 
