@@ -91,6 +91,7 @@ ELSEWHERE = {
     "spark/backlog/archive.py": "spark/backlog/test_archive_backlog.py",
     "spark/jobs/": "spark/backlog/test_process_backlog_input.py",
     "spark/kafka/": "spark/backlog/test_process_backlog.py",
+    "spark/kafka/recreated.py": "spark/backlog/test_recreated_topics.py",
     "spark/kafka/timestamps.py": "spark/lag/test_lag_report.py",
     "spark/lag.py": "spark/lag/test_lag_report.py",
     "spark/ledger/": "spark/ledger/test_snapshots.py",
