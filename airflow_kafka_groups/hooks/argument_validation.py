@@ -18,9 +18,10 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import wraps
 from inspect import signature
+from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -35,7 +36,8 @@ _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
-_DELIMITERS = ("variable_start_string", "block_start_string", "line_statement_prefix")
+_OF_LINES = "line_statement_prefix"
+_DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
 _EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 
 
@@ -131,14 +133,15 @@ class DeclaredArguments:
 
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""
+        given = _outputs(self)  # another task's output is no template
         if isinstance(seen := kwargs.get("seen_oids"), set):  # of a mapped task: what Airflow is not to render
-            outputs = {name: vars(self)[name] for name in _outputs(self) if name in vars(self)}
+            outputs = {name: vars(self)[name] for name in given if name in vars(self)}
             seen |= set(map(id, outputs.values()))
             for name, value in outputs.items():
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        _require_rendered(self, literals)
+        _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
         vars(self)[_RENDERS] = True
         try:
             super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
@@ -171,13 +174,27 @@ def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
     The pattern ``<< team >>-*`` keeps nothing.
     """
     own: Mapping[str, Any] = (task.dag.jinja_environment_kwargs or {}) if task.has_dag() else {}
-    for start in (start for name in _DELIMITERS if (start := own.get(name)) not in (None, "{{", "{%")):
+    for kind, start in ((name, own.get(name)) for name in _DELIMITERS):
+        if start in (None, "{{", "{%"):
+            continue
+        begins = re.compile((r"^[ \t\v]*" if kind == _OF_LINES else "") + re.escape(str(start)), re.MULTILINE)
         for name, value in literals.items():
-            if start in json.dumps(value, default=str, ensure_ascii=False):
+            if any(map(begins.search, _texts(value))):
                 remedy = (
                     f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here: leave these "
                 )
-                raise ConfigurationError(name, value, f"{remedy}names out of its jinja_environment_kwargs")
+                shown = None if isinstance(value, Mapping) else value  # the properties of Spark may be secret
+                raise ConfigurationError(name, shown, f"{remedy}names out of its jinja_environment_kwargs")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the strings in a value, with keys: a template there is meant as one, though Airflow renders none."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_texts, chain(value.keys(), value.values())))
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(_texts, value))
 
 
 def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:

@@ -13,7 +13,7 @@ from airflow.sdk.definitions.xcom_arg import PlainXComArg
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
-from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
@@ -182,3 +182,52 @@ def test_a_dag_with_its_own_delimiters_may_have_operators_without_templates() ->
         task = PlanCleanupOperator(task_id="t", **STORED, exclude=["a-*"])
     task.render_template_fields({})
     assert task.exclude == ("a-*",)
+
+
+def in_delimiters(own: dict[str, str], operator: type[BaseOperator], **arguments: Any) -> Any:
+    """Return a task in a DAG with delimiters of its own."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, jinja_environment_kwargs=own):
+        return operator(task_id="t", **arguments)
+
+
+def test_offsets_in_such_a_dag_are_no_templates() -> None:
+    """Their keys are partitions, which JSON does not take: each such task ended in a ``TypeError``."""
+    offsets = {"g": {"orders": {0: 5}}}
+    task = in_delimiters({"variable_start_string": "<<"}, AlterGroupOffsetsOperator, **STORED, offsets=offsets)
+    task.render_template_fields({})
+    assert list(task.offsets["g"].values()) == [5]
+
+
+def test_what_begins_a_template_at_the_beginning_of_a_line_begins_none_within_it() -> None:
+    own = {"line_statement_prefix": "#"}
+    task = in_delimiters(own, PlanCleanupOperator, **STORED, exclude=["team#1-*"])
+    task.render_template_fields({})
+    assert task.exclude == ("team#1-*",)
+    task = in_delimiters(own, PlanCleanupOperator, **STORED, exclude=["# set team = 1"])
+    with pytest.raises(ConfigurationError, match=r"exclude.*begins a template in this DAG"):
+        task.render_template_fields({})
+
+
+def test_an_error_about_such_a_template_shows_no_property_of_spark() -> None:
+    conf = {"spark.my.word": "open-sesame", "spark.x": "<< params.x >>"}
+    own = {"variable_start_string": "<<"}
+    task = in_delimiters(own, KafkaSparkSubmitOperator, application="/my/job.py", spark={"conf": conf})
+    with pytest.raises(ConfigurationError, match=r"spark.*begins a template in this DAG") as caught:
+        task.render_template_fields({})
+    assert "sesame" not in str(caught.value)
+
+
+@pytest.mark.parametrize("by_keywords", [False, True])
+def test_a_group_of_another_tasks_output_may_be_called_like_such_a_template(
+    monkeypatch: pytest.MonkeyPatch, *, by_keywords: bool
+) -> None:
+    value = {"group_ids": ["<<a"]} if by_keywords else ["<<a"]
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: [value])
+    own = {"variable_start_string": "<<"}
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, jinja_environment_kwargs=own) as dag:
+        output = ListGroupsOperator(task_id="l").output
+        partial = DeleteGroupsOperator.partial(task_id="t", **STORED)
+        tasks: Any = partial.expand_kwargs(output) if by_keywords else partial.expand(group_ids=output)
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0), "task": tasks}
+    tasks.render_template_fields(context)
+    assert context["task"].group_ids == ["<<a"]
