@@ -29,7 +29,7 @@ READ_BY_AIRFLOW = frozenset(
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
-    r"|authorization|connection_string",
+    r"|(?<!security\.)authorization(?!\.)|connection_string",
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)

@@ -119,6 +119,8 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
         hide_conf(in_value, None, folder, spark_binary=str(wrapper))
     assert SECRET not in str(caught.value)
     plain = {"spark.sql.shuffle.partitions": "8", "spark.sql.catalog.lake.uri": "https://lake:8181/api"}
+    plain |= {"spark.hadoop.hadoop.security.authorization": "true"}
+    plain |= {"spark.hadoop.hive.security.authorization.enabled": "true"}
     assert hide_conf(plain, None, folder, spark_binary=str(wrapper)) == (plain, None)
 
 
@@ -131,6 +133,8 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
         ("spark.jars.repositories", f"https://me:{SECRET}@repo/maven", True),
         ("spark.driver.extraJavaOptions", f"-Xss4m -Djavax.net.ssl.keyStorePassword={SECRET}", True),
         ("AZURE_STORAGE_CONNECTION_STRING", f"AccountName=a;AccountKey={SECRET}", True),
+        ("spark.hadoop.hadoop.security.authorization", "false", False),
+        ("spark.hadoop.hive.security.authorization.manager", "org.apache.hive.Manager", False),
         ("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStore.path=/a -Dx=1", False),
         ("spark.sql.catalog.lake.uri", "https://lake:8181/api?warehouse=w", False),
     ],
