@@ -248,7 +248,7 @@ def _check_people(people: Any) -> None:
         raise ConfigurationError("assigned_users", people, f"{_PEOPLE}; leave it out to let everybody answer")
     for one in people:
         given = one if isinstance(one, Mapping) else {}
-        if given.keys() != {"id", "name"} or not all(isinstance(text, str) and text for text in given.values()):
+        if not all(isinstance(given.get(key), str) and given[key] for key in ("id", "name")):  # it reads no other keys
             raise ConfigurationError("assigned_users", one, _PEOPLE)
 
 

@@ -32,6 +32,8 @@ from tests.unit.operators.test_approval import Airflow, ask, context, delete
 pytestmark = pytest.mark.safety
 
 ONLY_ANN = {"assigned_users": [{"id": "42", "name": "Ann"}]}
+WITH_MORE = [{"id": "42", "name": "Ann", "team": "orders"}]
+"""As a list from a site's directory has it: Airflow reads ids and names of it."""
 
 
 class Server:
@@ -271,6 +273,6 @@ def test_people_whom_airflow_would_not_take_are_refused_when_the_dag_is_parsed(p
         ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=people)
 
 
-@pytest.mark.parametrize("people", [None, {"id": "42", "name": "Ann"}, ONLY_ANN["assigned_users"]])
+@pytest.mark.parametrize("people", [None, {"id": "42", "name": "Ann"}, ONLY_ANN["assigned_users"], WITH_MORE])
 def test_people_by_their_ids_and_names_are_taken(people: Any) -> None:
     ApproveCleanupOperator(task_id="t", storage_path="/d", plan_id="p", plan_digest="d", assigned_users=people)
