@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.url_secrets import has_secret
+from airflow_kafka_groups.hooks.url_secrets import has_secret, strings_in
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 
@@ -154,8 +154,8 @@ def read_words(field: str, value: Any) -> list[str]:
 
 def check_url(field: str, value: object) -> None:
     """Raise ``ConfigurationError`` for URLs, with commas between them, with a password or a token: Spark shows them."""
-    text = str(value)
-    if any("://" in each and has_secret(each) for each in (text, *text.split(","))):
+    texts = (each for text in strings_in(str(value)) for each in (text, *text.split(",")))
+    if any("://" in each and has_secret(each) for each in texts):
         raise ConfigurationError(
             field,
             None,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from itertools import chain
 from urllib.parse import unquote
 
 _WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
@@ -43,3 +45,22 @@ def _has_password(scheme: str, rest: str) -> bool:
     if not colon or "@" not in rest:
         return False
     return scheme in _WITHOUT_PORTS or not (host and port.isdecimal())
+
+
+def strings_in(text: str) -> list[str]:
+    """Return the strings in an object or a list in JSON; any other text as it is.
+
+    In ``{"url": "http://host:8080", "mail": "me@host"}``, the port and the address are no user with a password.
+    """
+    try:
+        found = json.loads(text, object_pairs_hook=lambda pairs: [*chain.from_iterable(pairs)])
+    except (ValueError, RecursionError):
+        return [text]
+    strings, left = list[str](), [found]
+    while left:
+        each = left.pop()
+        if isinstance(each, list):
+            left += each
+        elif isinstance(each, str):
+            strings.append(each)
+    return strings

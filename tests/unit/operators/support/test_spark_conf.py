@@ -156,6 +156,8 @@ def test_what_is_secret_by_its_name_or_value_is_masked(
         ("application", {"application": f"s3a://AKIA:{SECRET}@jobs/job.py"}),
         ("application_args", {"application_args": ["--output", f"s3a://AKIA:{SECRET}@bucket/out"]}),
         ("application_args", {"application_args": [f"--output=https://host/out?sig={SECRET}"]}),
+        ("application_args", {"application_args": [f'{{"a": [{{"https://me:{SECRET}@repo": 1}}], "b": "x://y"}}']}),
+        ("application_args", {"application_args": [f'"https://me:{SECRET}@repo"']}),
         ("spark, repositories", {"spark": {"repositories": f"https://repo/a,https://me:{SECRET}@repo/b"}}),
         ("spark, py_files", {"spark": {"py_files": f"https://host/job.zip?token={SECRET}"}}),
     ],
@@ -168,6 +170,7 @@ def test_a_url_with_a_secret_on_the_command_line_is_refused_and_not_shown(field:
 
 def test_urls_and_words_without_one_are_taken() -> None:
     words = ["--base", "s3a://bucket/groups", "--mail", "me@x.org", "--servers", "a:9092,b:9092", "hdfs://n:8020/x@y"]
+    words += ['{"url": "http://host:8080", "mail": "me@x.org"}', '["http://host:8080/a","me@x.org?token=b"]']
     spark = {"packages": "a:b:1", "py_files": "https://host/job.zip", "executor_cores": 2, "conf": None}
     task = KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=words, spark=spark)
     assert task.application_args == words
