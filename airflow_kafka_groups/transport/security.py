@@ -184,13 +184,13 @@ class OAuthConfig:
             raise ConfigurationError("oauth_cb", None, "OAUTHBEARER needs a source of tokens")
         try:
             answer = self.source(self.callback_config)
+            if isinstance(answer, tuple):
+                return str(answer[0]), float(answer[1])
         except KafkaGroupsError:
             raise
         except Exception as error:  # noqa: BLE001 - anybody's code: its text may quote a secret, as may that of a cause
             failed = f"the connection could not be opened: {type(error).__name__} in the source of tokens"
             raise ConnectionFailedError("oauth_cb", f"{failed}; call it by itself to see its text") from None
-        if isinstance(answer, tuple):
-            return str(answer[0]), float(answer[1])
         return str(answer), time.time() + _UNKNOWN_LIFETIME
 
 

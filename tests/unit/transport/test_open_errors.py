@@ -6,13 +6,15 @@ import asyncio
 import traceback
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.protocol.codec import encode_body
 from airflow_kafka_groups.transport.open_errors import unexpected
+from airflow_kafka_groups.transport.security import OAuthConfig
 from tests.fakes import answers
 
 SASL_HANDSHAKE, API_VERSIONS = 17, 18
@@ -64,6 +66,14 @@ async def test_a_source_of_tokens_that_fails_is_named_without_its_text(error: ty
         with pytest.raises(NoBrokerAvailableError, match=f"could not be opened: {error.__name__}") as failed:
             async with AdminClient(config(bootstrap, "OAUTHBEARER", oauth_cb=no_token)):
                 raise AssertionError
+    assert "s3cret" not in "".join(traceback.format_exception(failed.value))
+
+
+@pytest.mark.parametrize("answer", [(1.0, "s3cret"), ("s3cret",)])
+def test_an_answer_of_such_a_source_that_cannot_be_read_is_not_shown(answer: Any) -> None:
+    """``could not convert string to float`` quotes the token where the source gives the expiry first."""
+    with pytest.raises(ConnectionFailedError, match="in the source of tokens") as failed:
+        OAuthConfig(source=lambda _config: answer).token()
     assert "s3cret" not in "".join(traceback.format_exception(failed.value))
 
 
