@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import repeat
+from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
 from airflow_kafka_groups.admin.arrow_values import literal, release_unused
@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_time
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, is_of_storage, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
@@ -146,7 +146,8 @@ def newest_judged(layout: Layout) -> str | None:
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
     # Listed: most snapshots are not judged, and each question about one is a request or two.
     judged = {id_ for folder in verdict_summary_folders() for id_ in list_ids(layout.root / folder)}
-    for snapshot_id in (newest, *filter(judged.__contains__, reversed(snapshot_ids(layout)))):
+    older = filter(judged.__contains__, reversed(snapshot_ids(layout)))
+    for snapshot_id in (newest, *islice(older, MOST_PASSED)):
         if judgements(layout, snapshot_id):
             if not load_manifest(layout, snapshot_id).of_named_groups:
                 return snapshot_id

@@ -14,6 +14,7 @@ from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.metrics import group_metrics
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.plan import verdicts
 from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, seen_before
@@ -78,7 +79,7 @@ def test_snapshots_of_named_groups_are_not_looked_through_without_end(
     for path in Path(str(layout.manifests)).iterdir():
         judge(layout, path.stem)
     layout.manifest(snapshot_id).unlink()
-    for module in (reader, group_metrics):
+    for module in (reader, group_metrics, verdicts):
         monkeypatch.setattr(module, "MOST_PASSED", 20)
     asked = reads(monkeypatch)
     assert latest_manifest(layout, to_judge=True).snapshot_id == last
@@ -86,6 +87,8 @@ def test_snapshots_of_named_groups_are_not_looked_through_without_end(
     monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
     assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == last
     assert len(asked) <= 40
+    assert newest_judged(layout) == last
+    assert len(asked) <= 150, "two requests and a manifest for each"
 
 
 def test_the_newest_judged_snapshot_is_found_without_a_request_for_each_that_is_not(
