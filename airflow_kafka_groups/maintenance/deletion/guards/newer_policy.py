@@ -81,6 +81,8 @@ def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
 
 
 _ANOTHER_OWNER = "it has another owner, who was not notified"
+_UNKNOWN_OWNER = "the group's last client may own it, which is not known to a deletion"
+"""Of a group that its last client owned, and of one that the edit took from another owner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,7 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         elif (why := _stricter(group, rule, before.demands_on(group))) is not None:
             yield group.group_id, f"rule {rule.name!r} {why}"
         elif rule.notice_seconds and owner != group.owner:
-            unknown = owner is None and by_client
-            why = "the last client, who owns it, is not known to a deletion" if unknown else _ANOTHER_OWNER
+            why = _UNKNOWN_OWNER if owner is None and by_client else _ANOTHER_OWNER
             yield group.group_id, why
         elif rule.notice_seconds and file.owners.contact_of(owner) != plan.policy.contact_of(owner):
             yield group.group_id, "its owner has another contact, which was not notified"

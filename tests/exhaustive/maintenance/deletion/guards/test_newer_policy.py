@@ -189,5 +189,19 @@ async def test_after_an_edit_an_owner_by_the_last_client_is_called_unknown_and_n
     for name, edited in {"comment": "# seen", "owner": 'owners: {team: {groups: "pay*"}}'}.items():
         kept = kept_by_newer_policy(later, policy_of(tmp_path, f"{BY_CLIENT}{edited}"), at)
         reasons[name] = kept["pay1"].reason
-    assert "the last client, who owns it, is not known to a deletion" in reasons["comment"]
+    assert "the group's last client may own it, which is not known to a deletion" in reasons["comment"]
     assert "it has another owner, who was not notified" in reasons["owner"]
+
+
+async def test_nor_is_the_last_client_called_the_owner_of_a_group_that_the_edit_took_from_another(
+    tmp_path: Path,
+) -> None:
+    """Under a policy that matches by last client, nobody knows whose the group is then."""
+    story = Story(tmp_path, "pay1", policy=f'{BY_CLIENT}owners: {{team: {{groups: "pay*"}}}}')
+    judged: dict[str, Any] = {"first_seen_at": NOW - 21 * DAY}
+    story.notify(await story.plan(NOW, **judged), NOW + timedelta(minutes=5))
+    later = await story.plan(NOW + 3 * DAY, **judged)
+    assert [group.owner for group in later.groups] == ["team"]
+    at = NOW + 3 * DAY + timedelta(minutes=5)
+    kept = kept_by_newer_policy(later, policy_of(tmp_path, BY_CLIENT), at)
+    assert "the group's last client may own it, which is not known to a deletion" in kept["pay1"].reason
