@@ -145,5 +145,8 @@ class OutcomeUnknownError(KafkaGroupsError):
 
 
 def _shorten(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python writes out no integer of more than 4,300 digits
+        text = "an integer of thousands of digits"
     return text if len(text) <= 120 else f"{text[:117]}..."

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Any, TypeAlias
 
 from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.maintenance.shown import one_line
 
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_VALUES = 200_000
@@ -112,14 +113,26 @@ def _value(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str
         return dict(_items(loader, node, path, lines, name))
     if isinstance(node, yaml.SequenceNode):
         return [_value(loader, item, (*path, place), lines, name) for place, item in enumerate(node.value)]
-    return loader.construct_object(node)
+    return _scalar(loader, node, name)
+
+
+def _scalar(loader: Any, node: Any, name: str) -> Any:
+    try:
+        value = loader.construct_object(node)
+        if isinstance(value, int):  # a hexadecimal one is read at any length, and no message or plan can have it
+            str(value)
+    except ValueError as exc:
+        line = node.start_mark.line + 1
+        remedy = "quote it if it is a text, and give a shorter number otherwise"
+        raise PolicyError(f"{name}, line {line}: {one_line(str(node.value))} cannot be read: {exc}; {remedy}") from exc
+    return value
 
 
 def _items(loader: Any, node: Any, path: Path, lines: dict[Path, int], name: str) -> Iterator[tuple[str, Any]]:
     seen = set()
     for key_node, value_node in node.value:
         line = key_node.start_mark.line + 1
-        key = loader.construct_object(key_node)
+        key = _scalar(loader, key_node, name)
         if not isinstance(key, str):
             raise PolicyError(f"{name}, line {line}: the key {key!r} must be a string: put it in quotes")
         if key in seen:

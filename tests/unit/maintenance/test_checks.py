@@ -31,6 +31,8 @@ def test_an_integer_that_no_float_can_be_is_refused_with_its_name() -> None:
     for check in (check_number, check_seconds):
         with pytest.raises(ConfigurationError, match="field"):
             check("field", 10**400)
+        with pytest.raises(ConfigurationError, match=r"field \(got an integer of thousands of digits\)"):
+            check("field", 10**5_000)  # its text is an error, too
 
 
 def test_whole_numbers_have_a_least_value() -> None:

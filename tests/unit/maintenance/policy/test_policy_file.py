@@ -151,6 +151,8 @@ WRONG = {
     "a name with a line's end": ('version: 1\nrules: [{name: "a\\n", action: keep}]\n', r"the rule's name: letters"),
     "an owner without a name": (f"version: 1\nowners: {{'': {{groups: x}}}}\n{RULE}", "line 2: owners .*not blank"),
     "a blank owner": (f"version: 1\nowners: {{' ': {{groups: x}}}}\n{RULE}", "line 2: owners .*not blank"),
+    "a number of thousands of digits": (f"version: 1\nmax_groups: {'1' * 5_000}\n{RULE}", "line 2: 1.* cannot be read"),
+    "and as hexadecimal": (f"version: 1\nmax_groups: 0x{'f' * 4_000}\n{RULE}", "line 2: 0xf.* cannot be read"),
     "an alias to itself": ("version: &a [*a]\n", "this is no YAML|values"),
 }  # fmt: skip
 
