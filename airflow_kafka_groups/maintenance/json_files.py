@@ -9,6 +9,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json
+from airflow_kafka_groups.maintenance.storage_access import raised_by, without_secrets
 
 
 def read_json(
@@ -29,8 +30,8 @@ def read_json(
     try:
         data = read_file(path)
     except StorageError as exc:
-        if isinstance(exc.__cause__, IsADirectoryError):
-            raise error(f"{what} cannot be read from {path}: {exc.__cause__}") from exc
+        if isinstance(cause := raised_by(exc), IsADirectoryError):
+            raise error(f"{what} cannot be read from {path}: {without_secrets(str(cause))}") from exc
         raise
     if data is None:
         raise error(f"{what} is missing: there is no {path}")
@@ -45,6 +46,6 @@ def is_there(path: StoragePath) -> bool:
     try:
         return read_file(path) is not None
     except StorageError as exc:
-        if isinstance(exc.__cause__, IsADirectoryError):  # whoever reads it says what is wrong
+        if isinstance(raised_by(exc), IsADirectoryError):  # whoever reads it says what is wrong
             return True
         raise

@@ -44,9 +44,21 @@ def described(error: Exception) -> tuple[str, Exception | None]:
 
     Airflow logs a failure with all its causes.
     """
-    text = f"{type(error).__name__}: {error}"
-    shown = _SECRETS.sub(lambda found: f"{found[1] or found[2] or found[3]}…", text)
+    shown = f"{type(error).__name__}: {without_secrets(str(error))}"
     return shown, None if any(_SECRETS.search(str(one)) for one in _chain(error)) else error
+
+
+def without_secrets(text: str) -> str:
+    """Return the text of an error without the tokens in its URLs."""
+    return _SECRETS.sub(lambda found: f"{found[1] or found[2] or found[3]}…", text)
+
+
+def raised_by(error: BaseException) -> BaseException | None:
+    """Return what the storage raised, also where it is left out as the cause because its text shows a secret.
+
+    A path such as ``/data/token=a`` looks like one, and what is absent there is absent.
+    """
+    return error.__cause__ or error.__context__
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:

@@ -20,6 +20,7 @@ from airflow_kafka_groups.links import REPORT_XCOM
 from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.storage import check_id, storage_errors
+from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -103,7 +104,7 @@ def _read(report: str, place: str) -> bytes:
         with storage_errors("read", path), path.open("rb") as file:
             content: bytes = file.read(MAX_BYTES + 1)
     except StorageError as exc:
-        if not isinstance(exc.__cause__, FileNotFoundError):
+        if not isinstance(raised_by(exc), FileNotFoundError):
             raise
         remedy = "It was removed, or is on a worker's disk that the API server cannot read"
         raise MaintenanceError(f"There is no file {place}. {remedy}") from None

@@ -25,6 +25,7 @@ from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 log = logging.getLogger(__name__)
 
@@ -204,7 +205,7 @@ def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tup
         try:
             inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
         except StorageError as exc:
-            if isinstance(exc.__cause__, NotADirectoryError):
+            if isinstance(raised_by(exc), NotADirectoryError):
                 continue
             raise
         yield Layout(layout.base, name), inside

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
+from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 PREFIX = "kafka_groups"
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\0": r"\\x00"})
@@ -85,7 +86,7 @@ def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) ->
     try:
         return write_file(path.parent, path.name, openmetrics(cluster, metrics).encode())
     except StorageError as error:
-        if isinstance(error.__cause__, IsADirectoryError):
+        if isinstance(raised_by(error), IsADirectoryError):
             raise ConfigurationError("openmetrics_path", str(path), "is a folder: name the file in it") from None
         raise
 

@@ -26,6 +26,7 @@ from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, R
 from airflow_kafka_groups.maintenance.policy.schema import check_schema
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
 from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
@@ -123,7 +124,7 @@ def _read(path: StoragePath, what: str) -> bytes:
     try:
         content = read_file(path)
     except StorageError as exc:
-        if isinstance(exc.__cause__, IsADirectoryError):
+        if isinstance(raised_by(exc), IsADirectoryError):
             raise PolicyError(f"{what} is a folder: {path}. Name the file in it") from exc
         raise
     if content is None:

@@ -10,8 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.storage import storage_errors
+from airflow_kafka_groups.exceptions import PlanError, PolicyError, StorageError
+from airflow_kafka_groups.maintenance.json_files import is_there, read_json
+from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
+from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
+from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import make_folder
 
 
@@ -70,3 +73,16 @@ def test_an_error_without_one_is_shown_as_it_is_with_its_cause(tmp_path: Path) -
     with pytest.raises(StorageError, match=shown) as caught, storage_errors("read", tmp_path):
         raise error
     assert caught.value.__cause__ is error
+
+
+def test_what_is_absent_or_a_folder_is_so_where_the_path_looks_like_a_token(tmp_path: Path) -> None:
+    """The cause is left out of the error then, and a file beside the clusters' folders ended each plan."""
+    base = tmp_path / "token=orders"
+    (base / "prod" / "manifest.json").mkdir(parents=True)
+    (base / "README").write_text("whose this is")
+    assert is_there(base / "prod" / "manifest.json")
+    with pytest.raises(PlanError, match=r"the plan cannot be read from .*Is a directory"):
+        read_json(base / "prod" / "manifest.json", "the plan", PlanError)
+    assert list(other_folders(Layout(base, "prod"))) == []
+    with pytest.raises(PolicyError, match="Name the file in it"):
+        load_policy(base)
