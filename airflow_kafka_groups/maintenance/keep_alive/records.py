@@ -164,6 +164,8 @@ class KeepAliveRecords:
         runs = [run for run in _runs(folder, "before", kinds) if str(run[2]) not in self._seen]
         records = read_few(_read, [path for _, _, path in runs], [kind for _, kind, _ in runs])
         for (run_id, kind, path), record in zip(runs, records, strict=True):
+            if record is None:  # it may be half written: the next look reads it again
+                continue
             self._seen.add(str(path))
             if not record["groups"]:
                 continue
@@ -248,10 +250,10 @@ def _read_if_whole(path: StoragePath) -> dict[str, Any] | None:
         return None
 
 
-def _read_earlier(path: StoragePath) -> dict[str, Any]:
+def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
     """Read the record of any change; its groups are those that an earlier version restored or created by it, or none.
 
-    One that is damaged has none: nothing was changed before it was complete.
+    Return ``None`` for one that is damaged: nothing was changed before it was complete.
     """
     try:
         record = read_json(path, "the record of a change", MaintenanceError)
@@ -261,7 +263,7 @@ def _read_earlier(path: StoragePath) -> dict[str, Any]:
         raise
     except (MaintenanceError, KeyError, TypeError, AttributeError) as exc:
         log.debug("%s is not the record of a restore: %r", path, exc)
-        return {"groups": []}
+        return None
 
 
 def brought_back(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -277,7 +279,7 @@ def _creates(group: Mapping[str, Any]) -> bool:
     return bool(group.get("after")) and not group.get("before") and group.get("kept") is None
 
 
-def _read(path: StoragePath, kind: str | None) -> dict[str, Any]:
+def _read(path: StoragePath, kind: str | None) -> dict[str, Any] | None:
     if kind is None:
         return _read_earlier(path)
     what, needed = _SHOWN[kind], KEPT_AT if kind == RESTORE else KEPT_UNTIL
