@@ -99,7 +99,7 @@ _OWN_NAME = {
 }
 _FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: (OBSERVATIONS_FORMAT,)}
 _REPORT_BEGINS = HEAD.encode()
-_EARLIER_BEFORE = "-before.json"
+_BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""
 
 
@@ -158,8 +158,12 @@ class FileSet:
 
     @property
     def is_of_wanted_groups(self) -> bool:
-        """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it."""
-        return any(f"{self.id}-{kind}-" in found.path.name for found in self.found for kind in KINDS)
+        """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it.
+
+        A dry run of one has no file of what it found.
+        """
+        records = {f"{self.id}-{kind}{_BEFORE_ENDING}" for kind in KINDS}
+        return any(found.path.name in records for found in self.found)
 
     def look_into(self, cluster: str) -> None:
         """Find all its files, and read what they are.
@@ -240,7 +244,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
         times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
-        if path.name.endswith(_EARLIER_BEFORE) and not times and brought_back(content):
+        if path.name.endswith(_BEFORE_ENDING) and not times and brought_back(content):
             times = [file_set.made_at]  # as earlier versions recorded it
         if folder in (paths.PLANS, paths.PRUNE_PLANS):
             file_set.expires_at = parse_time(content["expires_at"])
