@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ def recreated_since(
     :param logs: where the logs begin and end now.
     """
     others = with_other_ids((snapshot.view or {}).get("topic_ids") or {}, ids)
-    return {where for where in logs if where.topic in others} | went_backwards(_logs_of(rows), logs)
+    return {where for where in logs if where.topic in others} | went_backwards(_logs_of(rows, logs), logs)
 
 
 def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, LogEnds]) -> set[Partition]:
@@ -35,7 +35,11 @@ def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, Lo
     return {where for where in both if now[where].start < then[where].start or now[where].end < then[where].end}
 
 
-def _logs_of(rows: DataFrame) -> dict[Partition, LogEnds]:
-    known = rows.where("log_start IS NOT NULL AND log_end IS NOT NULL")
+def _logs_of(rows: DataFrame, wanted: Collection[Partition]) -> dict[Partition, LogEnds]:
+    """Return the logs of these partitions only: a snapshot may have a million, too many for the driver."""
+    if not wanted:
+        return {}
+    asked = F.broadcast(rows.sparkSession.createDataFrame(list(wanted), "topic string, partition int"))
+    known = rows.where("log_start IS NOT NULL AND log_end IS NOT NULL").join(asked, ["topic", "partition"], "left_semi")
     found = known.groupBy("topic", "partition").agg(F.max("log_start").alias("first"), F.max("log_end").alias("last"))
     return {Partition(row["topic"], row["partition"]): LogEnds(row["first"], row["last"]) for row in found.collect()}
