@@ -209,13 +209,23 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
             not_read=f"{folder} does not tell until when (an open transaction hid commits, or the job is older): run "
             "commit_history again"
         )
-    # It was written after the log was read. The judgement's own clock helps where the storage's is the other driver's.
-    elif (read := evidence.commits_until) > (seen := min(storage.written_at(place), datetime.now(UTC)) + _SAME_TIME):
-        evidence = Evidence(
-            not_read=f"{folder} says that the log was read until {read.isoformat()}, after {seen.isoformat()}, when it "
-            "was written: the clock of its driver was ahead. Correct it, and run commit_history again"
-        )
+    elif (why := _why_too_late(evidence.commits_until, storage.written_at(place))) is not None:
+        evidence = Evidence(not_read=f"{folder} says that the log was read until {why}, and run commit_history again")
     return LastCommits(rows=rows, evidence=evidence)
+
+
+def _why_too_late(read_until: datetime, written_at: datetime) -> str | None:
+    """Return a time until which the log was read, and why it cannot be, or ``None``: it is read before it is told.
+
+    The judgement's own clock helps where the storage's is that of the driver that read.
+    """
+    now, read = datetime.now(UTC), read_until.isoformat()
+    if read_until > written_at + _SAME_TIME:
+        return f"{read}, and was written at {written_at.isoformat()}: the clock of its driver was ahead. Correct it"
+    if read_until > now + _SAME_TIME:
+        known = f"it is {now.isoformat()} by the judging driver's clock"
+        return f"{read}, and {known}: the clock of its driver was ahead, or this one is behind. Correct it"
+    return None
 
 
 def _check_files(storage: Storage, folder: str, summary: dict[str, Any], remedy: str) -> None:
