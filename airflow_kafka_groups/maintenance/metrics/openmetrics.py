@@ -6,6 +6,7 @@ format, accepts the file then, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -15,8 +16,9 @@ from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
 from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 PREFIX = "kafka_groups"
-_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\0": r"\\x00"})
-"""The format's own, and a zero byte: to Prometheus's lexer, that is the end of the file, and it refuses all of it."""
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_ZERO = re.compile(r"(?<!\\)(\\*)(\0|x00)")
+"""A zero byte, and what it is shown as: to Prometheus's lexer, that byte is the end of the file, and it refuses all."""
 
 
 class MetricFamily(NamedTuple):
@@ -126,5 +128,10 @@ def _sample(
     for own, value in samples:
         if value is not None:
             pairs = {"cluster": cluster, **dict.fromkeys(labels, own)}
-            shown = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in pairs.items())
+            shown = ",".join(f'{label}="{_without_zeros(text).translate(_ESCAPES)}"' for label, text in pairs.items())
             yield f"{name}{{{shown}}} {value!r}\n"
+
+
+def _without_zeros(text: str) -> str:
+    r"""Write zero bytes as ``\x00``, and one more backslash for each before that, so that no two ids look the same."""
+    return _ZERO.sub(lambda found: found[1] * 2 + (r"\x00" if found[2] == "\0" else found[2]), text)

@@ -55,6 +55,20 @@ def test_a_zero_byte_in_an_id_is_not_in_the_file() -> None:
     assert "\0" not in openmetrics("prod.eu", METRICS)
 
 
+def test_an_id_with_a_zero_byte_does_not_have_the_series_of_another_one() -> None:
+    """The node exporter refuses a file with one series twice, and whoever makes one such group can make the other."""
+    ids = ["\0", r"\x00", "\\\0", r"\\x00", "x00", "\\"]
+    metrics = GroupMetrics(
+        groups={id_: Numbers(place, None, None) for place, id_ in enumerate(ids)},
+        families={},
+        omitted=0,
+        verdicts={},
+        observed_at=NOW,
+    )
+    shown = samples(openmetrics("prod.eu", metrics))["kafka_groups_lag_records"]
+    assert shown == {r"\x00": 0, r"\\x00": 1, r"\\\x00": 2, r"\\\\x00": 3, "x00": 4, "\\": 5}
+
+
 def test_metrics_are_described_with_their_units() -> None:
     read = {family.name: family for family in read_openmetrics(openmetrics("c", METRICS))}
     assert list(read) == [f"kafka_groups_{family.name}" for family in METRIC_FAMILIES]
