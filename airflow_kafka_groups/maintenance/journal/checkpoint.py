@@ -21,6 +21,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
     Entry,
     checkpoint_folder,
     create_entry,
+    read_all,
     read_entry,
 )
 from airflow_kafka_groups.maintenance.journal.history import Deletion, Life, RunRecord, leases_of
@@ -161,7 +162,7 @@ class Checkpoint:
         for row in self.rows():
             if (row.deletion or row.life) and not tries.issuperset(row.runs):
                 shared |= tries.intersection(row.runs)
-        return [self._read_run(number) for number in sorted(shared)]
+        return read_all(self._read_run, sorted(shared))
 
     def _tries(self, request_id: str) -> frozenset[int]:
         found = (numbers for recorded, numbers in self._requests.items() if is_try_of(recorded, request_id))

@@ -193,6 +193,26 @@ def test_of_a_request_only_the_tries_whose_groups_others_dealt_with_are_read(
     assert current.idle_resets("another") == every.idle_resets("another")
 
 
+def test_tries_whose_groups_others_dealt_with_are_read_several_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run before that kept all of the groups makes each of a thousand tries one of these."""
+    of_cluster, names = Journal(tmp_path, "c"), [f"g{number}" for number in range(2 * EVERY)]
+    for number, some in enumerate([names, *([name] for name in names), *[[]] * EVERY]):
+        at = NOW + timedelta(minutes=number)
+        header = {"run_id": f"r{number}", "request_id": "mapped" if number else "another"}
+        run = of_cluster.begin(header, at, after=of_cluster.current())
+        run.end([kept(name, Reason.HAS_MEMBERS, "1 member") for name in some], {}, at)
+    meeting, real = Barrier(files.READERS), Journal._read_ended
+
+    def met(journal_: Journal, number: int) -> RunRecord:
+        meeting.wait(timeout=5)
+        return real(journal_, number)
+
+    monkeypatch.setattr(Journal, "_read_ended", met)
+    assert of_cluster.current().lives("mapped") == of_cluster.read().lives("mapped")
+
+
 def test_what_an_open_run_did_after_the_checkpoint_counts(tmp_path: Path) -> None:
     of_cluster = Journal(tmp_path, "c")
     late = of_cluster.begin({"run_id": "late", "request_id": "q"}, NOW, after=of_cluster.current())
