@@ -236,7 +236,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
-    file_set.is_of_task |= TASK_RUN in content
+    file_set.is_of_task |= TASK_RUN in content and path.name.endswith(_BEFORE_ENDING)  # a dry run has no such file
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:

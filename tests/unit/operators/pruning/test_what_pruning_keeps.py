@@ -215,3 +215,12 @@ def test_the_result_of_a_dry_run_of_a_restore_is_nothing_that_clean_ups_go_by(tm
     restore(tmp_path, 0)
     assert run(tmp_path, change=3).removed["change"] == (run_id,)
     assert not path.exists()
+
+
+def test_the_result_of_a_dry_run_of_a_reset_by_a_distance_moves_nothing_twice(tmp_path: Path) -> None:
+    run_id = id_of(5)
+    content = {"run_id": run_id, "what": "reset", "dry_run": True, "task_run": "d/r/t/-1", "shift_by": -2, "groups": []}
+    path = write(tmp_path, f"changes/{run_id}-result.json", content)
+    restore(tmp_path, 0)
+    assert run(tmp_path, change=3).removed["change"] == (run_id,)
+    assert not path.exists()
