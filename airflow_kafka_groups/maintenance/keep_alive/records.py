@@ -80,9 +80,8 @@ def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = No
     for (run_id, _, _), record in zip(runs, records, strict=True):
         if record is None or record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
             continue
-        for group in record["groups"]:
-            if group.get("outcome") == _DONE:
-                found[str(group["group_id"])] = time_of(run_id)
+        at = time_of(run_id)
+        found |= {group_id: at for group_id, outcome in record["groups"].items() if outcome == _DONE}
     return found
 
 
@@ -179,7 +178,7 @@ class KeepAliveRecords:
             kind = kind or RESTORE
             what = _SHOWN[kind] if record.get("what", kind) == kind else f"a change ({record['what']})"
             kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), what)
-            _merge(found, {str(group["group_id"]): kept for group in record["groups"]})
+            _merge(found, dict.fromkeys(record["groups"], kept))
         return found
 
     def _may_be_of_this_cluster(self, folder: Layout, named: object) -> bool:
@@ -257,8 +256,7 @@ def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
     """
     try:
         record = read_json(path, "the record of a change", MaintenanceError)
-        groups = [{"group_id": group["group_id"]} for group in brought_back(record)]
-        return {"what": record["what"], "groups": groups}
+        return {"what": record["what"], "groups": [str(group["group_id"]) for group in brought_back(record)]}
     except StorageError:
         raise
     except (MaintenanceError, KeyError, TypeError, AttributeError) as exc:
@@ -292,6 +290,8 @@ def _read(path: StoragePath, kind: str | None) -> dict[str, Any] | None:
         complete = False
     if not complete:
         raise _no_record(path, what)
+    # Without the offsets: those of several large records at once would take gigabytes.
+    record["groups"] = {group["group_id"]: group.get("outcome") for group in record["groups"]}
     return record
 
 
