@@ -17,9 +17,10 @@ _MARK = "driver"
 
 
 class ChangeState:
-    """The observations of batches, ``<folder>/batch-<number>-<stream>/bucket-<number>.parquet``, and the token.
+    """The observations of batches, ``<folder>/batch-<number>-<owner>/bucket-<number>.parquet``, and the token.
 
-    Streams of earlier versions have no number; their folders are named after the batch only.
+    The owner is ``<stream>-<driver>``, with the driver that planned the batch: one that was replaced and wakes up does
+    not touch what the next one saw. In offsets of earlier versions it is the stream only, or there is none.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -57,7 +58,7 @@ class ChangeState:
             problem += "; or another query uses this folder: give each its own"
         raise ConfigurationError("state.path", self._folder, problem)
 
-    def load(self, bucket: int, batch: int, stream: int | None = None) -> Any:
+    def load(self, bucket: int, batch: int, owner: str | None = None) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none.
 
         Raises ``ConfigurationError`` for a file that was not written completely.
@@ -65,7 +66,7 @@ class ChangeState:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
+        system, path = self._place(_batch(batch, owner), f"bucket-{bucket}.parquet")
         if not system.get_file_info(path).is_file:
             return None
         try:
@@ -78,7 +79,7 @@ class ChangeState:
                 "it: delete the file and restart the query",
             ) from exc
 
-    def save(self, bucket: int, batch: int, seen: Any, stream: int | None = None) -> Any:
+    def save(self, bucket: int, batch: int, seen: Any, owner: str | None = None) -> Any:
         """Store a batch's observations, complete or not at all, and return those that are stored.
 
         Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
@@ -87,13 +88,13 @@ class ChangeState:
         import pyarrow.parquet as pq
         from pyarrow import fs
 
-        system, path = self._place(_batch(batch, stream), f"bucket-{bucket}.parquet")
+        system, path = self._place(_batch(batch, owner), f"bucket-{bucket}.parquet")
         if isinstance(system, fs.LocalFileSystem):  # also one that a URI names
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
                 create_local(Path(path), data.getvalue().to_pybytes())
-            return self.load(bucket, batch, stream)
+            return self.load(bucket, batch, owner)
         system.create_dir(path.rpartition("/")[0], recursive=True)
         aside = f"{path}.{uuid.uuid4().hex}"
         pq.write_table(seen, aside, filesystem=system)
@@ -101,21 +102,24 @@ class ChangeState:
             system.delete_file(aside)
         else:
             system.move(aside, path)
-        return self.load(bucket, batch, stream)
+        return self.load(bucket, batch, owner)
 
-    def drop(self, batch: int, stream: int | None = None) -> None:
+    def drop(self, batch: int, owner: str | None = None) -> None:
         """Remove the observations of a batch."""
-        system, folder = self._place(_batch(batch, stream))
+        system, folder = self._place(_batch(batch, owner))
         system.delete_dir_contents(folder, missing_dir_ok=True)
 
     def forget(self, below: int, stream: int | None = None) -> None:
-        """Remove the observations of batches of the stream with a lower number."""
+        """Remove the observations of batches of the stream with a lower number, whichever driver planned them."""
         from pyarrow import fs
 
         system, root = self._place()
         for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
             number = info.base_name.removeprefix("batch-").partition("-")[0]
-            if number.isdigit() and int(number) < below and info.base_name == _batch(int(number), stream):
+            if not number.isdigit() or int(number) >= below:
+                continue
+            own = _batch(int(number), None if stream is None else str(stream))
+            if info.base_name == own or (stream is not None and info.base_name.startswith(f"{own}-")):
                 system.delete_dir(info.path)
 
     def _place(self, *below: str) -> tuple[Any, str]:
@@ -123,8 +127,8 @@ class ChangeState:
         return system, "/".join((root, *below))
 
 
-def _batch(number: int, stream: int | None) -> str:
-    return f"batch-{number}" if stream is None else f"batch-{number}-{stream}"
+def _batch(number: int, owner: str | None) -> str:
+    return f"batch-{number}" if owner is None else f"batch-{number}-{owner}"
 
 
 @cache

@@ -4,10 +4,10 @@ Kafka has no history of commits, so each micro-batch reads all groups and compar
 observations of a batch are stored below ``state.path``, one file per bucket and batch: a batch that is repeated after a
 failure finds them and returns the same rows, without requests.
 
-The stream's own offset is the number of the batch, of its buckets and of the stream, so it stays small for any number
-of groups. There
-are as many buckets as the groups need tasks: each costs a task and a file. The number is a power of two, so that every
-bucket of one batch finds its groups in few buckets of another.
+The stream's own offset is the number of the batch, of its buckets, of the stream and of the driver that planned the
+batch, so it stays small for any number of groups. Of two drivers with one checkpoint, Spark records the batch of one
+only: its offset says whose observations count. There are as many buckets as the groups need tasks: each costs a task
+and a file. The number is a power of two, so that every bucket of one batch finds its groups in few buckets of another.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, arrow_schema
 from airflow_kafka_groups.spark.source.state import ChangeState
 
 _OLD_BUCKETS = 16  # of offsets that do not say it
-_STREAM = "stream"
+_STREAM, _DRIVER = "stream", "driver"
 _WAIT_SECONDS = 0.5
 _KEYS = ["group_id", "topic", "partition"]
 _VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
@@ -71,7 +71,7 @@ class ChangesReader(DataSourceStreamReader):
         self.state = ChangeState(options.state_path)
         self._read_at = -float("inf")
         self._token = ""
-        self._stream = secrets.randbelow(2**53)  # JSON has no larger number in every language
+        self._own = secrets.randbelow(2**53)  # JSON has no larger number in every language
         self._listed: tuple[int, str | None, Any] | None = None
 
     def initialOffset(self) -> dict[str, int]:
@@ -93,9 +93,11 @@ class ChangesReader(DataSourceStreamReader):
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
         # Its own number, so that another query in the folder is never what this one saw. Older offsets have none.
-        stream = {_STREAM: start[_STREAM]} if _STREAM in start else {} if batch > 1 else {_STREAM: self._stream}
+        stream = {_STREAM: start[_STREAM]} if _STREAM in start else {} if batch > 1 else {_STREAM: self._own}
+        if stream:  # a driver that was replaced may be about to plan the same batch
+            stream[_DRIVER] = self._own
         self._listed = None
-        self.state.drop(batch, stream.get(_STREAM))  # of a batch that was never begun
+        self.state.drop(batch, _owner(stream))  # of a batch that was never begun
         cluster_id, groups = self._list(batch)
         tasks = -(-len(groups) // self.options.groups_per_partition)
         end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **stream}
@@ -105,7 +107,7 @@ class ChangesReader(DataSourceStreamReader):
             now = self._look(only, before, "driver")
             if not changes(before, now):
                 return dict(start)
-            self.state.save(0, batch, now, stream.get(_STREAM))
+            self.state.save(0, batch, now, _owner(stream))
         return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
@@ -129,10 +131,10 @@ class ChangesReader(DataSourceStreamReader):
             raise TypeError(f"{partition!r} is no bucket")
         self.state.require_shared(partition.token)
         before = self._before(partition)
-        number, batch, stream = partition.number, partition.end["batch"], partition.end.get(_STREAM)
-        now = self.state.load(number, batch, stream)
+        number, batch, owner = partition.number, partition.end["batch"], _owner(partition.end)
+        now = self.state.load(number, batch, owner)
         if now is None:
-            now = self.state.save(number, batch, self._look(partition, before, "executor"), stream)
+            now = self.state.save(number, batch, self._look(partition, before, "executor"), owner)
         return iter(changes(before, now))
 
     def commit(self, end: dict[str, int]) -> None:
@@ -153,7 +155,7 @@ class ChangesReader(DataSourceStreamReader):
             return _nothing()
         tables = []
         for number in range(partition.number % min(had, has), had, has):
-            found = self.state.load(number, batch, partition.start.get(_STREAM))
+            found = self.state.load(number, batch, _owner(partition.start))
             if found is None:
                 raise ConfigurationError(
                     "state.path",
@@ -181,6 +183,12 @@ class ChangesReader(DataSourceStreamReader):
 
 def _buckets(offset: dict[str, int]) -> int:
     return offset.get("buckets", _OLD_BUCKETS)
+
+
+def _owner(offset: dict[str, int]) -> str | None:
+    """Return whose observations an offset means: the stream's and the driver's; earlier versions named fewer."""
+    numbers = [str(offset[name]) for name in (_STREAM, _DRIVER) if name in offset]
+    return "-".join(numbers) or None
 
 
 def changes(before: Any, now: Any) -> list[Any]:

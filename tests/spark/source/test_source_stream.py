@@ -192,7 +192,8 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
             reader = ChangesReader(SourceOptions.parse(given))
             ChangeState(str(tmp_path)).save(0, position["batch"] + 1, look(("of a driver that died", 0, 1, None, "")))
             end = await asyncio.to_thread(reader.latestOffset, position, None)
-            assert end == {"batch": position["batch"] + 1, "buckets": count, "stream": end["stream"]}
+            own = {name: end[name] for name in ("stream", "driver")}
+            assert end == {"batch": position["batch"] + 1, "buckets": count, **own}
             buckets = await asyncio.to_thread(reader.partitions, position, end)
             assert len(buckets) == count
             assert {
@@ -219,6 +220,7 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
         reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
         ChangeState(str(tmp_path)).save(0, 1, look(("of a driver that died", 0, 1, None, "")))
         first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
+        own = {name: first[name] for name in ("stream", "driver")}
         (bucket,) = await asyncio.to_thread(reader.partitions, {"batch": 0}, first)
         for _ in range(2):
             (new,) = await asyncio.to_thread(reader.read, bucket)
@@ -228,7 +230,7 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
         cluster.groups.add("h")
         offset = 2
         second = await asyncio.to_thread(reader.latestOffset, first, None)
-        assert second == {"batch": 2, "buckets": 1, "stream": first["stream"]}
+        assert second == {"batch": 2, "buckets": 1, **own}
         (bucket,) = await asyncio.to_thread(reader.partitions, first, second)
         new, moved = await asyncio.to_thread(reader.read, bucket)
         assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "h")]
@@ -242,7 +244,7 @@ async def test_groups_are_not_read_more_often_than_the_interval(tmp_path: Path) 
         start = reader.initialOffset()
         assert start == {"batch": 0}
         first = await asyncio.to_thread(reader.latestOffset)
-        assert first == {"batch": 1, "buckets": 1, "stream": first["stream"]}
+        assert first == {"batch": 1, "buckets": 1, **{name: first[name] for name in ("stream", "driver")}}
         began, asked = time.monotonic(), 0
         while await asyncio.to_thread(reader.latestOffset, start, None) == start:
             asked += 1

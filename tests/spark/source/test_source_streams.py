@@ -49,5 +49,44 @@ async def test_a_query_that_begins_in_the_folder_of_another_takes_no_change_from
         assert moved["batch"] == 2, "the move is in no batch"
         assert await rows(first, begun, moved) == [("moved", 1, 2)]
         first.commit(moved)
-        mine = {f"batch-{number}-{begun['stream']}" for number in (1, 2)}
-        assert set(os.listdir(tmp_path)) == {*mine, f"batch-1-{other['stream']}", "driver"}
+        mine = {f"batch-{number}-{begun['stream']}-{begun['driver']}" for number in (1, 2)}
+        assert set(os.listdir(tmp_path)) == {*mine, f"batch-1-{other['stream']}-{other['driver']}", "driver"}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("groups_per_partition", [10, 1])
+async def test_a_driver_that_was_replaced_and_wakes_up_changes_nothing_of_what_the_next_one_saw(
+    tmp_path: Path, groups_per_partition: int
+) -> None:
+    """Both have the same checkpoint, in which only the next one's batch is: Spark refuses the other's, but later."""
+    offset = 1
+
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (offset, ErrorCode.none)})
+
+    async with FakeCluster(groups={"g", "h"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        options |= {"min.interval.seconds": "0", "groups.per.partition": str(groups_per_partition)}
+        parsed = SourceOptions.parse(options)
+        replaced, successor = ChangesReader(parsed), ChangesReader(parsed)
+
+        async def rows(reader: ChangesReader, start: dict[str, int], end: dict[str, int]) -> list[tuple[Any, ...]]:
+            buckets = await asyncio.to_thread(reader.partitions, start, end)
+            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
+            names = ("change", "previous_offset", "committed_offset")
+            return [tuple(row[name] for name in names) for found in read for part in found for row in part.to_pylist()]
+
+        first = await asyncio.to_thread(replaced.latestOffset, {"batch": 0}, None)
+        assert await rows(replaced, {"batch": 0}, first) == [("new", None, 1)] * 2
+        offset = 2
+        second = await asyncio.to_thread(successor.latestOffset, first, None)
+        assert await rows(successor, first, second) == [("moved", 1, 2)] * 2
+        offset = 3
+        await asyncio.to_thread(replaced.latestOffset, first, None)
+        third = await asyncio.to_thread(successor.latestOffset, second, None)
+        assert await rows(successor, second, third) == [("moved", 2, 3)] * 2, "the move to 3 is in no batch"
+        successor.commit(third)
+        of_drivers = {name for name in os.listdir(tmp_path) if name.startswith("batch-1-")}
+        assert not of_drivers, "what earlier drivers of the stream saw is removed, too"
