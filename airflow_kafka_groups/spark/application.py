@@ -42,6 +42,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
         print(f"{job}: error: this Python ({sys.executable}) has no pyspark: {remedy}", file=sys.stderr)
         return 1
+    if find_spec("pyspark.core") is None:  # pyspark-client; what a job imports is not there
+        remedy = "start it by spark-submit, or install pyspark in its place"
+        which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
+        print(f"{job}: error: {which}: {remedy}", file=sys.stderr)
+        return 1
     return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
 
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,27 @@ def test_a_python_without_pyspark_is_told_the_remedy(
     monkeypatch.setattr(application, "find_spec", lambda name: None)
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("job", application.JOBS)
+def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
+    job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no py4j, no ``SparkFiles`` and no JVM, so no job can be imported."""
+
+    class Client:
+        @staticmethod
+        def find_spec(name: str, *_: Any) -> None:
+            if name in ("pyspark.core", "py4j", "py4j.protocol"):
+                raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(application, "find_spec", lambda name: None if name == "pyspark.core" else find_spec(name))
+    monkeypatch.setattr(sys, "meta_path", [Client, *sys.meta_path])
+    for name in [name for name in sys.modules if name.startswith(("py4j", "airflow_kafka_groups.spark."))]:
+        monkeypatch.delitem(sys.modules, name)
+    assert application.main([job, "--base", "/b"]) == 1
+    said = capsys.readouterr().err
+    assert "has only the client of Spark Connect, which has no JVM: start it by spark-submit, or install pysp" in said
 
 
 def test_a_driver_that_this_python_starts_is_quick_unless_its_options_say_otherwise(tmp_path: Path) -> None:
