@@ -120,7 +120,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         fit_shuffles(spark, offsets)
         log = read_once(stack.enter_context(scanned(spark, properties, ranges)))
         if behind := behind_ends(admin, ranges):
-            later = read_once(stack.enter_context(scanned(spark, properties, behind, may_be_empty=True)))
+            later = read_once(stack.enter_context(scanned(spark, properties, behind)))
             counts = Counter(log.counts)
             counts.update(later.counts)
             log = Scanned(rows=_joined(log.rows, later.rows), counts=dict(counts))

@@ -126,7 +126,7 @@ def _read_log(
         try:
             logs = [_scan(stack, spark, properties, ranges)]
             if behind := behind_ends(admin, ranges, read_committed=False):
-                logs.append(_scan(stack, spark, properties, behind, may_be_empty=True))
+                logs.append(_scan(stack, spark, properties, behind))
         except SPARK_ERRORS as exc:
             if _NOT_PERMITTED in str(exc):
                 raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
@@ -149,18 +149,9 @@ def _read_log(
     )
 
 
-def _scan(
-    stack: ExitStack,
-    spark: SparkSession,
-    properties: KafkaProperties,
-    ranges: Sequence[Range],
-    *,
-    may_be_empty: bool = False,
-) -> Scanned:
+def _scan(stack: ExitStack, spark: SparkSession, properties: KafkaProperties, ranges: Sequence[Range]) -> Scanned:
     """Read these offsets once, and return the last commits in them."""
-    log = stack.enter_context(
-        scanned(spark, properties, ranges, isolation_level="read_uncommitted", may_be_empty=may_be_empty)
-    )
+    log = stack.enter_context(scanned(spark, properties, ranges, isolation_level="read_uncommitted"))
     return read_once(log, last_commits)
 
 

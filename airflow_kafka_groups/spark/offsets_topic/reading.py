@@ -102,23 +102,23 @@ def scanned(
     ranges: Sequence[Range],
     *,
     isolation_level: str = "read_committed",
-    may_be_empty: bool = False,
 ) -> Iterator[Scanned]:
     """Read and decode these offsets; the rows are released afterwards.
 
     :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
-    :param may_be_empty: whether all offsets may be those of transactions' markers. Default false.
 
-    Raises ``JobError`` if there are offsets and Spark read no record of them.
+    Raises ``JobError`` if there are offsets and Spark would read none of them. That it reads no record is no error:
+    they may be those of aborted transactions and their markers.
     """
     from airflow_kafka_groups.spark.offsets_topic.scan import scan  # it needs numpy, and other jobs do not
 
     with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
         records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
+        if (offsets := sum(each.offsets for each in ranges)) and not _tasks(records):
+            raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
-        offsets = 0 if may_be_empty else sum(each.offsets for each in ranges)
         try:
-            yield Scanned(rows=rows, counts=_counts(rows, offsets))
+            yield Scanned(rows=rows, counts=_counts(rows))
         finally:
             rows.unpersist()
 
@@ -135,10 +135,13 @@ def read_once(log: Scanned, reduced: Callable[[DataFrame], DataFrame] = lambda r
     return replace(log, rows=rows)
 
 
-def _counts(rows: DataFrame, offsets: int) -> dict[str, int]:
-    """Add up the tasks' counts. A log with offsets but no record was not readable."""
+def _tasks(records: DataFrame) -> int:
+    """Return how many tasks would read a source's records; none if Spark omits the topic."""
+    return int(records._jdf.queryExecution().toRdd().getNumPartitions())
+
+
+def _counts(rows: DataFrame) -> dict[str, int]:
+    """Add up the tasks' counts."""
     found = rows.where("kind = 'count'").groupBy("name").agg(F.sum("number").alias("number")).collect()
     counts = {row["name"]: row["number"] for row in sorted(found) if row["number"]}
-    if offsets and not counts.get(RECORDS):
-        raise JobError(f"{TOPIC} has {offsets} offsets and Spark read no record of it. {RIGHTS}")
     return {RECORDS: 0, CORRUPT: 0, FUTURE: 0, **counts}
