@@ -19,6 +19,10 @@ SOURCE_COLUMNS = (
 CHANGE_COLUMNS = (*columns({"change": "string", "previous_offset": "int64, null"}), *SOURCE_COLUMNS)
 """``change`` is ``new``, ``moved`` or ``removed``; a removed commit has its last observed columns."""
 
+KEYS = ["group_id", "topic", "partition"]
+VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
+"""What the changes of a stream compare, with what counts as none."""
+
 SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
 LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
 """The columns for which the ends of the logs are requested."""

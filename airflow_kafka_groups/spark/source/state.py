@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 import uuid
 from contextlib import suppress
 from functools import cache
@@ -11,16 +12,19 @@ from typing import Any
 
 from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.rows import KEYS, VALUES, arrow_schema
 
 _MARK = "driver"
+_GIVES_WAY_S = 10.0
+"""How long a task waits for another one to give way: that one lists a folder and deletes a file meanwhile."""
 
 
 class ChangeState:
     """The observations of batches, ``<folder>/batch-<number>-<owner>/bucket-<number>.parquet``, and the token.
 
     The owner is ``<stream>-<driver>``, with the driver that planned the batch: one that was replaced and wakes up does
-    not touch what the next one saw. In offsets of earlier versions it is the stream only, or there is none.
+    not touch what the next one saw. Where no file can be created exclusively, each task's file has a name of its own,
+    ``bucket-<number>.<random>.parquet``. In offsets of earlier versions it is the stream only, or there is none.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -61,14 +65,23 @@ class ChangeState:
     def load(self, bucket: int, batch: int, owner: str | None = None) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none.
 
-        Raises ``ConfigurationError`` for a file that was not written completely.
+        Raises ``ConfigurationError`` for a file that was not written completely, and if two tasks saw different things.
         """
+        system, paths = self._written(bucket, batch, owner)
+        found = [self._read(system, path) for path in paths]
+        if any(_commits(one) != _commits(found[0]) for one in found[1:]):
+            raise ConfigurationError(
+                "state.path",
+                self._folder,
+                f"two tasks saw the groups of {paths[0]} differently at the same time, and it is not known whose rows "
+                "were returned: restart the query with an empty checkpoint and folder",
+            )
+        return found[0] if found else None
+
+    def _read(self, system: Any, path: str) -> Any:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        system, path = self._place(_batch(batch, owner), f"bucket-{bucket}.parquet")
-        if not system.get_file_info(path).is_file:
-            return None
         try:
             return pq.read_table(path, filesystem=system, schema=arrow_schema())
         except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
@@ -94,15 +107,45 @@ class ChangeState:
             pq.write_table(seen, data)
             with suppress(FileExistsError):
                 create_local(Path(path), data.getvalue().to_pybytes())
-            return self.load(bucket, batch, owner)
-        system.create_dir(path.rpartition("/")[0], recursive=True)
-        aside = f"{path}.{uuid.uuid4().hex}"
-        pq.write_table(seen, aside, filesystem=system)
-        if system.get_file_info(path).is_file:
-            system.delete_file(aside)
         else:
-            system.move(aside, path)
-        return self.load(bucket, batch, owner)
+            self._save_beside(bucket, batch, seen, owner)
+        found = self.load(bucket, batch, owner)
+        if found is None:
+            again = "two tasks read the same groups at once, and both gave way: restart the query"
+            raise ConfigurationError("state.path", self._folder, again)
+        return found
+
+    def _save_beside(self, bucket: int, batch: int, seen: Any, owner: str | None) -> None:
+        """Store observations where no file can be created exclusively, and remove them if another task's are there.
+
+        A task that finds only its own may return them. One that finds another's gives way, unless that one does.
+        """
+        import pyarrow.parquet as pq
+
+        system, folder = self._place(_batch(batch, owner))
+        system.create_dir(folder, recursive=True)
+        name = uuid.uuid4().hex
+        aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
+        pq.write_table(seen, aside, filesystem=system)
+        system.move(aside, own)
+        _, there = self._written(bucket, batch, owner)
+        if len(there) > 1 and own == there[0]:
+            time.sleep(_GIVES_WAY_S)
+            _, there = self._written(bucket, batch, owner)
+        if len(there) > 1:
+            system.delete_file(own)
+
+    def _written(self, bucket: int, batch: int, owner: str | None) -> tuple[Any, list[str]]:
+        """Return the file system, and what tasks have written of a bucket, sorted."""
+        from pyarrow import fs
+
+        system, folder = self._place(_batch(batch, owner))
+        if isinstance(system, fs.LocalFileSystem):
+            path = f"{folder}/bucket-{bucket}.parquet"
+            return system, [path] if system.get_file_info(path).is_file else []
+        listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
+        named = [info.path for info in listed if info.base_name.startswith(f"bucket-{bucket}.")]
+        return system, sorted(path for path in named if path.endswith(".parquet"))
 
     def drop(self, batch: int, owner: str | None = None) -> None:
         """Remove the observations of a batch."""
@@ -125,6 +168,11 @@ class ChangeState:
     def _place(self, *below: str) -> tuple[Any, str]:
         system, root = _file_system(self._folder)
         return system, "/".join((root, *below))
+
+
+def _commits(seen: Any) -> Any:
+    """Return what later batches compare."""
+    return seen.select([*KEYS, *VALUES]).sort_by([(key, "ascending") for key in KEYS])
 
 
 def _batch(number: int, owner: str | None) -> str:

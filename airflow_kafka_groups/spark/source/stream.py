@@ -28,14 +28,12 @@ from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
-from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, arrow_schema
+from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, VALUES, arrow_schema
 from airflow_kafka_groups.spark.source.state import ChangeState
 
 _OLD_BUCKETS = 16  # of offsets that do not say it
 _STREAM, _DRIVER = "stream", "driver"
 _WAIT_SECONDS = 0.5
-_KEYS = ["group_id", "topic", "partition"]
-_VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
 
 
 @dataclass(frozen=True)
@@ -201,15 +199,15 @@ def changes(before: Any, now: Any) -> list[Any]:
     import pyarrow.compute as pc
 
     numbered = [
-        table.select(_KEYS).append_column(name, pa.array(np.arange(table.num_rows)))
+        table.select(KEYS).append_column(name, pa.array(np.arange(table.num_rows)))
         for table, name in ((now, "now"), (before, "before"))
     ]
-    both = numbered[0].join(numbered[1], _KEYS, join_type="full outer")
+    both = numbered[0].join(numbered[1], KEYS, join_type="full outer")
     new = both.filter(pc.is_null(both["before"]))["now"]
     removed = both.filter(pc.is_null(both["now"]))["before"]
     kept = both.filter(pc.and_(pc.is_valid(both["now"]), pc.is_valid(both["before"])))
     differs = pa.array(np.zeros(kept.num_rows, np.bool_))
-    for name, none in _VALUES.items():
+    for name, none in VALUES.items():
         left, right = now[name].take(kept["now"]).fill_null(none), before[name].take(kept["before"]).fill_null(none)
         differs = pc.or_(differs, pc.not_equal(left, right))
     moved = kept.filter(differs)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import fs
 
@@ -55,3 +57,62 @@ def test_a_file_that_a_killed_task_left_half_written_is_named_with_the_remedy(tm
     path.unlink()
     assert state.load(0, 1) is None
     assert state.save(0, 1, look(("g", 0, 12, None, ""))) == saved
+
+
+class Interrupted(fs._MockFileSystem):  # type: ignore[misc]  # one that is no local disk, in memory
+    """A file system on which something happens before and after a call, by the number of the call."""
+
+    at: float | None = None
+    calls = 0
+    then: Callable[[], None]
+
+    def reached(self, step: float) -> None:
+        if self.at == self.calls + step:
+            self.at = None
+            self.then()
+
+    def get_file_info(self, path: Any) -> Any:
+        self.reached(0)
+        found = super().get_file_info(path)
+        self.reached(0.5)
+        self.calls += 1
+        return found
+
+    def move(self, source: str, target: str) -> None:
+        self.reached(0)
+        super().move(source, target)
+        self.reached(0.5)
+        self.calls += 1
+
+
+@pytest.mark.parametrize("at", [number / 2 for number in range(8)])
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_on_an_object_store_no_task_replaces_what_another_one_returned(
+    at: float, order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object store has no move that fails if the target is there: whoever moved last had the last word."""
+    names = (UUID(int=number) for number in order)
+    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.uuid.uuid4", lambda: next(names))
+    monkeypatch.setattr("airflow_kafka_groups.spark.source.state._GIVES_WAY_S", 0.0, raising=False)
+    system, returned = Interrupted(), list[Any]()
+    mine, others = ChangeState("mock"), ChangeState("mock")
+    for state in (mine, others):
+        monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
+    system.at, system.then = at, lambda: returned.append(others.save(0, 1, look(("g", 0, 12, None, ""))))
+    returned.append(mine.save(0, 1, look(("g", 0, 10, None, ""))))
+    kept = mine.load(0, 1)
+    assert {each["committed_offset"][0].as_py() for each in (*returned, kept)} in ({10}, {12})
+
+
+def test_what_two_tasks_left_that_died_is_one_of_them_only_if_they_saw_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    system, state = fs._MockFileSystem(), ChangeState("mock")
+    monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
+    state.save(0, 1, look(("g", 0, 10, None, ""), ("h", 0, 1, None, "")))
+    for same, rows in ((True, [("h", 0, 1, None, ""), ("g", 0, 10, None, "")]), (False, [("g", 0, 12, None, "")])):
+        pq.write_table(look(*rows), f"stream/batch-1/bucket-0.{same}.parquet", filesystem=system)
+        if same:
+            assert state.load(0, 1).num_rows == 2
+    with pytest.raises(ConfigurationError, match=r"state\.path .*two tasks saw .* differently"):
+        state.load(0, 1)
