@@ -104,15 +104,22 @@ def _resumed(record: Record, asked: BacklogRequest, observed: Observed) -> Run |
 
 
 def _check_still_there(admin: KafkaAdmin, run: Run, record: Record, observed: Observed) -> None:
-    """Raise ``JobError`` if retention removed records that the run has still to read: no further try could read them.
+    """Raise ``JobError`` if records that the run has still to read are not there: no further try could read them.
 
-    Of a topic that is gone, the group's commits tell.
+    Retention removed them, or the log was cut off. Of a topic that is gone, the group's commits tell.
     """
     processed = record.processed()
     left = [each for one in run.slices if one.number not in processed for each in one.ranges]
     logs = admin.log_ends({each.partition for each in left} & observed.existing, read_committed=False)
     for each in sorted(left):
-        if each.partition in logs and logs[each.partition].start > each.start:
+        if each.partition not in logs:
+            continue
+        if logs[each.partition].end < each.end:
+            raise JobError(
+                f"{each.partition} ends at {logs[each.partition].end}, and its records up to {each.end} are left of "
+                f"run {run.run_id}: it was truncated or recreated. Begin again at the group's commits by --start-over"
+            )
+        if logs[each.partition].start > each.start:
             raise JobError(
                 f"retention removed records that run {run.run_id} has not processed: {each.partition} begins at "
                 f"{logs[each.partition].start}, and {each.start} is next. Begin again at the group's commits by "

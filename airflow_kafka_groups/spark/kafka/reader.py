@@ -30,7 +30,10 @@ RECORD_SCHEMA = (
 """The columns of Spark's Kafka source, with headers."""
 
 _CAUSES = (
-    (("Some data may have been lost", "OffsetOutOfRange"), "retention removed records during the read: run it again"),
+    (
+        ("Some data may have been lost", "OffsetOutOfRange"),
+        "retention removed records during the read, or a log was truncated: run it again",
+    ),
     (("AuthorizationException",), "the user lacks Read on a topic: give it that right"),
     (("AuthenticationException",), "the brokers refuse the credentials: check the Kafka properties"),
     (("UnknownTopicOrPartition",), "a topic was deleted while it was read: run it again"),

@@ -43,3 +43,31 @@ def test_a_try_whose_records_are_gone_names_the_way_on(
     summary = submit(*asked, "--start-over", "--on-data-loss", "skip-to-start")
     assert (summary["outcome"], summary["offsets_lost"], slices) == ("committed", 10, [5, 5])
     assert committed(kafka, "br", ("br", 0)) == [20]
+
+
+def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
+    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
+) -> None:
+    """As after an unclean election of a leader; here the topic is recreated, and the group set to where it was."""
+
+    def fail(records: Any) -> None:
+        raise ValueError("not yet")
+
+    def count(records: Any) -> None:
+        records.count()
+
+    fill(kafka, {("bt", 0): 9})
+    commit_offsets(kafka, {"bt": {("bt", 0): 2}})
+    asked = ["--group", "bt", "--transform", "users_transforms:work", "--records", str(tmp_path / "records")]
+    transforms.work = fail  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match="not yet"):
+        submit(*asked)
+    fill(kafka, {("bt", 0): 5})
+    commit_offsets(kafka, {"bt": {("bt", 0): 2}})
+    transforms.work = count  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match=r"bt\[0\] ends at 5, and its records up to 9 .* left.*truncated.*--start-over"):
+        submit(*asked)
+    assert committed(kafka, "bt", ("bt", 0)) == [2]
+    summary = submit(*asked, "--start-over")
+    assert (summary["outcome"], summary["offsets"]) == ("committed", 3)
+    assert committed(kafka, "bt", ("bt", 0)) == [5]
