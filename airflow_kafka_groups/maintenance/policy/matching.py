@@ -79,7 +79,7 @@ class RuleMatcher:
             raise ValueError("the last rule has to match every group")
         self._rules = tuple(rules)
         by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
-        self._compiled = [(_ids(rule), _conditions(rule.match, by_client)) for rule in rules]
+        self._compiled = [(_ids(rule), _conditions(rule, by_client)) for rule in rules]
 
     def rule_for(self, facts: RuleFacts) -> Ruling:
         """Return the ruling for one group."""
@@ -246,9 +246,9 @@ def _ids(rule: Rule, *, exactly: bool | None = None) -> Callable[[str], bool] | 
     return lambda group_id: wanted(group_id) and not unwanted(group_id)
 
 
-def _conditions(match: Match, by_client: bool = False) -> list[_Condition]:
+def _conditions(rule: Rule, by_client: bool = False) -> list[_Condition]:
     """Return the conditions besides those of the id; the known facts come first."""
-    found: list[_Condition] = []
+    match, found = rule.match, list[_Condition]()
     if match.types:
         found.append(lambda facts: _of_type(facts.group_type, match.types))
     if match.owners:
@@ -263,8 +263,13 @@ def _conditions(match: Match, by_client: bool = False) -> list[_Condition]:
         topics = PatternSet("topics", match.topics)
         found.append(lambda facts: None if facts.topics is None else any(map(topics.match, facts.topics)))
     if match.clients:
-        clients = PatternSet("clients", match.clients)
-        found.append(lambda facts: None if facts.client is None else clients.match(facts.client))
+        # A client id may have any letters; a topic has none that patterns could match generously.
+        of_client = (
+            PatternSet("clients", match.clients).match
+            if rule.deletes
+            else KeepingPatterns("clients", match.clients).keeps
+        )
+        found.append(lambda facts: None if facts.client is None else of_client(facts.client))
     return found
 
 

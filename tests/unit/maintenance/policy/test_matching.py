@@ -67,6 +67,15 @@ def test_rules_that_keep_match_generously_and_rules_that_delete_exactly() -> Non
 
 
 @pytest.mark.safety
+@pytest.mark.parametrize("client", ["job[1]", "cafe\u0301"])
+def test_the_last_client_of_a_rule_is_matched_as_generously_as_its_ids(client: str) -> None:
+    """A rule that keeps what a client used would otherwise leave the group to the next rule, which deletes it."""
+    for action, expected in ((KEEP, "r"), (REPORT, "r"), (DELETE, "default")):
+        matcher = RuleMatcher([rule("r", action, clients=("job[1]", "caf\u00e9")), LAST])
+        assert matcher.rule_for(group(client=client)).rule.name == expected
+
+
+@pytest.mark.safety
 @pytest.mark.parametrize("unknown", [{"topics": "t"}, {"clients": "c"}])
 def test_a_rule_that_may_match_keeps_the_group_from_being_deleted_by_a_laxer_one(unknown: dict[str, Any]) -> None:
     keeping = RuleMatcher([rule("keep", KEEP, **unknown), rule("all", DELETE), LAST])
