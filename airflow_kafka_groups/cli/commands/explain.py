@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, rows_of_guards, why_not_here
+from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, TIME, rows_of_guards, why_not_here
 from airflow_kafka_groups.cli.commands.explain_pruning import Row, rows_of_pruning
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
@@ -233,12 +233,16 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
 
 
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
+    from airflow_kafka_groups.maintenance.plan.objections import COUNTS_ANEW
+
     if found is None:
         return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
     verdict = getattr(found, "verdict", None)
     if verdict is None:
         return Row("plan", "deletes", f"planned: {found.reason}", "exclude it at the approval, or by a pattern")
     change = _BY_PLAN.get(verdict) or _BY_VERDICT.get(verdict, "")
+    if found.reason.endswith(COUNTS_ANEW):  # excluded or in doubt by what is on record, and by no pattern
+        change = TIME
     return Row("plan", "keeps", f"kept ({verdict}): {found.reason}", change)
 
 

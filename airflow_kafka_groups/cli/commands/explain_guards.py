@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout
 
 NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
+TIME = "time, and then a new plan"
 _NEW_PLAN = "a new plan judges it again"
 _BY_CODE = {
     "not_notified": (KeptName.NOTICE.value, NOTICE),
-    "excluded": ("keep alive", "time, and then a new plan"),
+    "excluded": ("keep alive", TIME),
 }
 
 

@@ -19,6 +19,9 @@ from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
 from airflow_kafka_groups.models import GroupState
 
+COUNTS_ANEW = "its idle time counts from then on"
+"""How the reason ends of a group that needs time, and no edit of a pattern."""
+
 _STALE, _EMPTY = VerdictName.STALE.value, GroupState.EMPTY.value
 
 
@@ -72,7 +75,7 @@ def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, Kep
     kept = kept_alive.get(verdict.group_id)
     if kept is None or not kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
         return None
-    reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: its idle time counts from then on"
+    reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: {COUNTS_ANEW}"
     return keep(verdict.group_id, KeptName.EXCLUDED, reason)
 
 
@@ -85,7 +88,7 @@ def keep_reset(verdict: Verdict, least_idle: float, resets: Mapping[str, IdleRes
     reset = resets.get(verdict.group_id)
     if reset is None or reset.has_passed(verdict.observed_at, least_idle):
         return None
-    return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: its idle time counts from then on")
+    return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: {COUNTS_ANEW}")
 
 
 def doubt(group: GroupSummary, verdict: Verdict) -> str | None:

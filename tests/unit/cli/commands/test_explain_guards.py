@@ -32,6 +32,18 @@ def test_a_group_that_is_kept_alive(admin: FakeAdmin, backed_up: dict[str, Any],
     assert explained_and_applied(stored, backed_up) == (False, "kept")
 
 
+def test_no_pattern_is_to_be_edited_for_a_group_that_is_kept_alive(
+    admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    """A new plan excludes it by the record of the run. Whoever follows the remedy must not loosen a pattern for it."""
+    assert stored("keep-alive", "a", "--yes", "--allow-membership", "--observe-seconds", "0")[0] == 0
+    newer = scene.plan(tmp_path, max_share=1)
+    _, found, _ = stored("explain", "a", "--plan-id", newer["plan_id"])
+    (row,) = [row for row in found["checks"] if row["check"] == "plan"]
+    assert row["evidence"].startswith("kept (excluded): a keep-alive run")
+    assert row["what_would_change_it"] == "time, and then a new plan"
+
+
 def test_a_group_that_a_newer_snapshot_saw_in_use(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, tmp_path: Path
 ) -> None:
