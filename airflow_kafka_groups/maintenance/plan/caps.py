@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.contracts.verdicts import KeptName
@@ -74,8 +75,11 @@ def capped(
 
 
 def share_of(groups: int, share: float) -> int:
-    """Return how many groups a share of them is: 29 are 0.29 of 100, for which floats have a little less."""
-    return math.floor(groups * share + 1e-9)
+    """Return how many groups a share of them is, rounded down: 29 are 0.29 of 100, for which floats have a little less.
+
+    The share counts as it is written: 0.9999999999 of 3 groups are two.
+    """
+    return math.floor(groups * Fraction(repr(float(share))))
 
 
 def _capped_by_rule(
