@@ -34,7 +34,8 @@ def parse_duration(text: str) -> float:
     if found is None:
         raise ValueError(f"{text!r} is no duration: write it as {EXAMPLES}")
     numbers = zip(found.groups(), SECONDS.values(), strict=True)
-    return _bounded(text, sum(float(number) * seconds for number, seconds in numbers if number is not None))
+    # Floats have a little less for 0.7d, which would be shown as "16h 47min 60s".
+    return _bounded(text, round(sum(float(number) * seconds for number, seconds in numbers if number is not None), 6))
 
 
 def read_duration(value: object, unit: str = "seconds") -> float:

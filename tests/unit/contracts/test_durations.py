@@ -33,6 +33,8 @@ WRITTEN = {
     "90s": 90,
     "90 seconds": 90,
     "0s": 0,
+    "0.7d": 60_480,
+    "1.1h": 3_960,
 }
 REFUSED = ("", " ", "d", "7", "7x", "-7d", "7D", "7M", "12h 1d", "1d 1d", "1d 5", "7d,", "7d\n7d", "1e3s", "P7D", "1.d")
 
@@ -43,6 +45,13 @@ def test_what_people_write_is_read(text: str, seconds: float) -> None:
     assert read_duration(text) == seconds
     assert re.search(PATTERN, text), "the form and the editor accept it, too"
     assert re.search(PATTERN_OR_NUMBER, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"), [("0.7d", "16h 48min"), ("1.1h", "1h 6min"), ("2.55h 0.05min", "2h 33min 3s")]
+)
+def test_a_part_of_a_unit_is_shown_as_what_it_is(text: str, shown: str) -> None:
+    assert show_duration(parse_duration(text)) == shown
 
 
 @pytest.mark.parametrize("text", REFUSED)
