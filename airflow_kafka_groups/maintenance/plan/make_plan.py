@@ -94,9 +94,9 @@ def make_plan(
     for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
         by_verdict[verdict.verdict] += 1
         ruling = ruled.rulings[number]
+        strangers += group is None
         against = objections.by_record(number, verdict)
         if against is None and group is None:
-            strangers += 1
             against = keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot")
         elif against is None and group is not None:
             against = objections.by_snapshot(number, verdict, group)
