@@ -25,11 +25,18 @@ def rule_places(rules: Sequence[Rule], problems: Problems) -> list[tuple[Rule, P
     return list(zip(rules[-len(paths) :], paths, strict=True))
 
 
-def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protected: Sequence[str] = ()) -> list[str]:
+def lint(
+    rules: Sequence[Rule],
+    owners: OwnerRules,
+    problems: Problems,
+    protected: Sequence[str] = (),
+    max_gap_seconds: float = 0.0,
+) -> list[str]:
     """Add what cannot be meant to the problems, and return warnings for what may not be.
 
     :param rules: all rules; the last one is the default.
     :param protected: patterns of groups that no rule may delete. Default: none.
+    :param max_gap_seconds: the limit of gaps between snapshots in the file; 0 for none.
     """
     by_client = any(rule.match.clients for rule in rules)
     safe, known = Covering((*ALWAYS_PROTECTED, *protected)), sorted({owner for _, owner in owners.mapping})
@@ -55,9 +62,8 @@ def lint(rules: Sequence[Rule], owners: OwnerRules, problems: Problems, protecte
                         f"demands a notice, and the owner {owner!r} has no contact: add one under owners, "
                         "or a contact to defaults",
                     )
-    gap_is_limited = "max_gap" in problems.document.value.get("limits", {})
     return [
-        *([] if gap_is_limited else first_of(_of_clients(rules), "rule(s) match by last client without a max_gap")),
+        *([] if max_gap_seconds else first_of(_of_clients(rules), "rule(s) match by last client without a max_gap")),
         *first_of(_of_silent_owners(rules, owners), "rule(s) demand a notice of which some groups have no contact"),
     ]
 

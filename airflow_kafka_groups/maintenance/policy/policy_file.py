@@ -102,7 +102,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
     if limits.get("max_plan_age_seconds") == 0:
         problems.add(("limits", "max_plan_age"), "is 0: no plan could be applied. Write a time above 0, such as 12h")
     problems.raise_if_any()
-    warnings = lint(rules, owners, problems, protected)
+    warnings = lint(rules, owners, problems, protected, limits.get("max_gap_seconds", 0.0))
     run_tests(value.get("tests", ()), rules, owners, problems)
     problems.raise_if_any()
     every = {path.name: content, **{value[name]: data for name, data in beside.items()}}

@@ -141,6 +141,7 @@ def test_a_rule_by_last_client_without_a_limit_of_gaps_is_a_warning(tmp_path: Pa
     (warning,) = policy_of(tmp_path, by_client).warnings
     assert "rule 'a' matches by last client, and limits have no max_gap" in warning
     assert not policy_of(tmp_path, by_client + "limits: {max_gap: 2h}\n").warnings
+    assert policy_of(tmp_path, by_client + "limits: {max_gap: 0d}\n").warnings == (warning,), "that is no limit"
 
 
 @pytest.mark.parametrize("contact", ["", ", contact: all@example.com"])
