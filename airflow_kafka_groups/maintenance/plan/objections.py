@@ -64,7 +64,8 @@ def keep_by_verdict(verdict: Verdict, ruling: Ruling, refused: Mapping[str, str]
 def _may_match(ruling: Ruling) -> str:
     if not ruling.undecided:
         return ""
-    return f"; the topics or the last client that {', '.join(map(repr, ruling.undecided))} asks for are not known"
+    rules = ", ".join(map(repr, ruling.undecided))
+    return f"; the type, the topics or the last client that {rules} asks for are not known"
 
 
 def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:

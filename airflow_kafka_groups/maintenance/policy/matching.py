@@ -1,8 +1,9 @@
 """Which rule decides about a group: the first that matches.
 
-A condition can be undecided, because the topics or the last client of a group are not known. Such a rule *may* match,
-and then the strictest demands of it and of the first rule that certainly matches hold: if either keeps the group, it is
-kept. Rules that keep match generously, as protecting patterns do (see ``patterns``); rules that delete match exactly.
+A condition can be undecided, because the type, the topics or the last client of a group are not known. Such a rule
+*may* match, and then the strictest demands of it and of the first rule that certainly matches hold: if either keeps the
+group, it is kept. Rules that keep match generously, as protecting patterns do (see ``patterns``); rules that delete
+match exactly.
 
 Patterns are compiled once, and rules are taken one after the other over the groups that are left: 50,000 groups and 50
 rules take about a second.
