@@ -70,6 +70,9 @@ class OwnerRules:
     def _naming(self) -> re.Pattern[str] | None:
         if self.naming is None:
             return None
+        if self.naming.startswith("re:"):
+            remedy = "must be a glob such as '{owner}.*': for a regular expression, write owners or an owner_file"
+            raise ConfigurationError("owner_from_id", self.naming, remedy)
         before, found, after = self.naming.partition(PLACEHOLDER)
         if not found or PLACEHOLDER in after:
             raise ConfigurationError("owner_from_id", self.naming, "must contain {owner} once, such as '{owner}.*'")

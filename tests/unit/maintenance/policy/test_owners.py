@@ -58,6 +58,12 @@ def test_a_naming_rule_has_one_place_for_the_owner(naming: str) -> None:
         OwnerRules(naming=naming)
 
 
+def test_a_naming_rule_is_a_glob() -> None:
+    """A regular expression was taken for the letters that it has: it found nobody, and nobody was told."""
+    with pytest.raises(ConfigurationError, match=r"owner_from_id .*re:\{owner\}.*must be a glob"):
+        OwnerRules(naming="re:{owner}-.*")
+
+
 def test_many_globs_are_one_expression_and_the_first_still_counts() -> None:
     rules = OwnerRules(mapping=[(f"team{n}-*", f"owner{n}") for n in range(500)] + [("*", "rest")])
     assert [rules.owner_of(f"team{n}-x") for n in (0, 250, 499)] == ["owner0", "owner250", "owner499"]
