@@ -103,7 +103,7 @@ def _globs(run: Sequence[tuple[str, str]]) -> _Finder:
 
     def find(group_id: str) -> str | None:
         first: int | None = None
-        for length in lengths:
+        for length in lengths if group_id else ():  # no glob matches the empty id
             begin = group_id[:length]
             if begin in some and (found := some[begin].match(group_id)) is not None and found.lastindex is not None:
                 number = by_beginning[begin][found.lastindex - 1]

@@ -58,6 +58,13 @@ def test_a_naming_rule_has_one_place_for_the_owner(naming: str) -> None:
         OwnerRules(naming=naming)
 
 
+@pytest.mark.safety
+def test_no_glob_gives_the_empty_id_an_owner() -> None:
+    """A rule that deletes the groups of an owner is not about a group that no list visibly shows."""
+    assert OwnerRules(mapping=[("*", "all")]).owner_of("") is None
+    assert OwnerRules(mapping=[("re:x?", "regex")]).owner_of("") == "regex"
+
+
 def test_a_naming_rule_is_a_glob() -> None:
     """A regular expression was taken for the letters that it has: it found nobody, and nobody was told."""
     with pytest.raises(ConfigurationError, match=r"owner_from_id .*re:\{owner\}.*must be a glob"):
