@@ -123,7 +123,7 @@ def _scalar(loader: Any, node: Any, name: str) -> Any:
             str(value)
     except ValueError as exc:
         line = node.start_mark.line + 1
-        remedy = "quote it if it is a text, and give a shorter number otherwise"
+        remedy = "quote it if it is a string, and give a shorter number otherwise"
         raise PolicyError(f"{name}, line {line}: {one_line(str(node.value))} cannot be read: {exc}; {remedy}") from exc
     return value
 

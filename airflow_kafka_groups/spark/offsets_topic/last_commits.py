@@ -206,7 +206,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
 
 
 def _why_too_late(read_until: datetime, written_at: datetime) -> str | None:
-    """Return a time until which the log was read, and why it cannot be, or ``None``: it is read before it is told.
+    """Return a time until which the log cannot have been read, and why, or ``None``: a summary is written afterwards.
 
     The judgement's own clock helps where the storage's is that of the driver that read.
     """
