@@ -38,6 +38,7 @@ KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
+_MOVES = ("reset", "delete offsets")  # these create no group
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +256,7 @@ def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
     Return ``None`` for one that is damaged: nothing was changed before it was complete.
     """
     try:
-        record = read_json(path, "the record of a change", MaintenanceError)
+        record = read_json(path, "the record of a change", MaintenanceError, only_head_of=_MOVES)
         return {"what": record["what"], "groups": [str(group["group_id"]) for group in brought_back(record)]}
     except StorageError:
         raise

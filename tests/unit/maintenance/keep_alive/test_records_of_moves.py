@@ -1,0 +1,38 @@
+"""The records of changes that create no group: a plan looks into them only as far as it must."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.storage import Layout, parse_json, write_json, write_listing
+
+AFTER = [{"topic": "t", "partitions": [0], "offsets": [4], "leader_epochs": [-1], "metadata": None}]
+GROUPS = [{"group_id": f"g{number}", "before": [], "after": AFTER, "kept": None} for number in range(50)]
+
+
+@pytest.mark.parametrize(
+    ("what", "is_parsed"), [("reset", False), ("delete offsets", False), ("alter", True), ("restore", True)]
+)
+@pytest.mark.parametrize("listed", [True, False], ids=["a line each", "indented"])
+def test_the_offsets_of_a_reset_are_not_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, *, is_parsed: bool, listed: bool
+) -> None:
+    """By length: a year of resets of 2,000 groups a day took each plan and deletion a minute."""
+    layout, head = Layout(tmp_path, "prod"), {"format": 1, "what": what, "facts": '"groups": ['}
+    place = (layout.root / CHANGES, "20260301T120000Z-00000001-before.json")
+    path = write_listing(*place, head, "groups", GROUPS) if listed else write_json(*place, {**head, "groups": GROUPS})
+    lengths = list[int]()
+
+    def noted(content: bytes, *arguments: Any, **more: Any) -> dict[str, Any]:
+        lengths.append(len(content))
+        return parse_json(content, *arguments, **more)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.json_files.parse_json", noted)
+    found = KeepAliveRecords(layout).read()
+    assert len(found) == (50 if is_parsed else 0)
+    assert (lengths[0] < 200, lengths[0] == len(path.read_bytes())) == (not is_parsed, is_parsed)
