@@ -60,30 +60,49 @@ class CoveringMatch:
         return all(patterns.covers(getattr(later, name)) for name, patterns in self._patterns)
 
 
+class _Index:
+    """Rules by their values of one condition: as these are spelled, and globs by their beginning and end."""
+
+    def __init__(self) -> None:
+        self._by_value: dict[str, list[int]] = {}
+        self._by_ends: dict[tuple[str, str], list[int]] = {}
+        self._lengths: set[tuple[int, int]] = set()
+
+    def add(self, value: str, number: int) -> None:
+        """Add a rule by one of its values."""
+        self._by_value.setdefault(value, []).append(number)
+        if "*" in value and _is_simple(value):
+            ends = value.partition("*")[0], value.rpartition("*")[2]
+            numbers = self._by_ends.setdefault(ends, [])
+            if numbers[-1:] != [number]:  # of a rule, many globs may have the same ends
+                numbers.append(number)
+            self._lengths.add((len(ends[0]), len(ends[1])))
+
+    def find(self, value: str) -> Iterator[int]:
+        """Yield the rules with a value that may cover this one."""
+        yield from self._by_value.get(value, ())
+        for first, last in self._lengths:
+            yield from self._by_ends.get((value[:first], value[len(value) - last :]), ())
+
+
 class EarlierRules:
-    """The rules before one, by what a rule that they cover must have: a group's id as they match it, or an owner."""
+    """The rules before one, by what a rule that they cover must have: a value of their first condition of these."""
 
     def __init__(self) -> None:
         self._rules: list[tuple[Rule, CoveringMatch]] = []
         self._others: list[int] = []
-        self._by_owner: dict[str, list[int]] = {}
-        self._by_pattern: dict[str, list[int]] = {}
-        self._by_beginning: dict[str, list[int]] = {}
-        self._lengths: set[int] = set()
+        self._by = {name: _Index() for name in ("groups", "owners", "topics", "clients")}
 
     def add(self, rule: Rule) -> None:
         """Add the next rule."""
         number, match = len(self._rules), rule.match
         self._rules.append((rule, CoveringMatch(match)))
-        if not match.groups and not match.owners:
+        given = next((name for name in self._by if getattr(match, name)), None)
+        if given is None:
             self._others.append(number)
-        for owner in () if match.groups else match.owners:
-            self._by_owner.setdefault(owner, []).append(number)
-        for pattern in match.groups:
-            self._by_pattern.setdefault(pattern, []).append(number)
-        for beginning in {pattern.partition("*")[0] for pattern in match.groups if _is_simple(pattern)}:
-            self._by_beginning.setdefault(beginning, []).append(number)
-            self._lengths.add(len(beginning))
+            return
+        for value in getattr(match, given):
+            self._by[given].add(value, number)
 
     def covering(self, match: Match) -> Rule | None:
         """Return the first rule that matches every group that the conditions match; ``None`` if none is known to."""
@@ -95,12 +114,9 @@ class EarlierRules:
 
     def _candidates(self, match: Match) -> Iterator[int]:
         yield from self._others
-        for owner in match.owners[:1]:
-            yield from self._by_owner.get(owner, ())
-        for pattern in match.groups[:1]:
-            yield from self._by_pattern.get(pattern, ())
-            for length in self._lengths:
-                yield from self._by_beginning.get(pattern[:length], ())
+        for name, index in self._by.items():
+            for value in getattr(match, name)[:1]:
+                yield from index.find(value)
 
 
 def _is_simple(pattern: str) -> bool:
