@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 _WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SECRETS = re.compile(
-    r"(\b(?:sig|delegation|[\w-]*(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]*)=)"
+    r"((?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
+    r"=['\"]?)"
     r"[^&\s'\"<>;,)]+|(\bBearer )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
     re.IGNORECASE,
 )

@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
 from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import make_folder
+from airflow_kafka_groups.maintenance.storage_access import make_folder, without_secrets
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -47,6 +47,7 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"GET https://b.s3.amazonaws.com/a?AWSAccessKeyId={SECRET}&Signature={SECRET}&Expires=1 failed",
         f"https://b.s3.amazonaws.com/a?X-Amz-Credential={SECRET}&X-Amz-Security-Token={SECRET}",
         f"refused: {{'Authorization': 'Bearer {SECRET}'}}",
+        f"cannot connect by Login(user='me', password='{SECRET}')",
         f"cannot connect to https://me:{SECRET.replace('/', '')}@proxy:3128",
     ],
 )
@@ -86,3 +87,9 @@ def test_what_is_absent_or_a_folder_is_so_where_the_path_looks_like_a_token(tmp_
     assert list(other_folders(Layout(base, "prod"))) == []
     with pytest.raises(PolicyError, match="Name the file in it"):
         load_policy(base)
+
+
+def test_a_long_error_is_looked_through_once() -> None:
+    """It took minutes: from each hyphen, all that follows was looked through for the name of a secret."""
+    text = "a-" * 100_000
+    assert without_secrets(f"{text} token={SECRET}") == f"{text} token=…"
