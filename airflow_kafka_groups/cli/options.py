@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from airflow_kafka_groups.cli.registry import ArgumentTarget
-from airflow_kafka_groups.hooks.url_secrets import has_secret
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
 

@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from airflow_kafka_groups.contracts import durations
+from airflow_kafka_groups.contracts.url_secrets import has_secret, strings_in
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.url_secrets import has_secret, strings_in
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 

@@ -17,10 +17,10 @@ from airflow.sdk import Param, conf
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.contracts.ids import cluster_name_from
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_place
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
-from airflow_kafka_groups.hooks.url_secrets import has_secret
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
 from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns, split_patterns
 from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
@@ -81,6 +82,12 @@ class SourceOptions:
         for name in given:
             if not name.startswith(KAFKA_PREFIX) and name not in _NAMES:
                 raise ConfigurationError(name, None, f"no such option: use kafka.*, {', '.join(_NAMES)}")
+        if has_secret(given.get("state.path", "")):
+            remedy = (
+                "Spark shows options in plans and in its UI: leave the password or token out of the URL, and give it "
+            )
+            remedy += "to the driver and to each executor as the storage's own variables, such as AWS_SECRET_ACCESS_KEY"
+            raise ConfigurationError("state.path", None, remedy)
         failures = given.get("failures", "fail").lower()
         if failures not in ("fail", "report"):
             raise ConfigurationError("failures", failures, "give fail or report")

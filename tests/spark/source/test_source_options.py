@@ -47,6 +47,8 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "kafka.ssl.key.pem": SECRET}, "kafka.ssl.key.pem: Spark shows options"),
         ({**BROKERS, "kafka.sasl.jaas.config": SECRET}, "kafka.sasl.jaas.config"),
         ({**BROKERS, "password": SECRET}, "password: no such option"),
+        ({**BROKERS, "state.path": f"s3://key:{SECRET}@bucket/state"}, "state.path: Spark shows options"),
+        ({**BROKERS, "state.path": f"abfss://c@a/state?sas_token={SECRET}"}, "state.path: Spark shows options"),
     ],
 )
 def test_a_bad_option_is_named_with_the_remedy_and_no_secret_is_repeated(options: dict[str, str], message: str) -> None:
