@@ -25,6 +25,7 @@ from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance import arrow_schema as arrow
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
@@ -133,7 +134,7 @@ class ChangesReader(DataSourceStreamReader):
         now = self.state.load(number, batch, owner)
         if now is None:
             now = self.state.save(number, batch, self._look(partition, before, "executor"), owner)
-        return iter(changes(before, now))
+        return iter(changes(before, self._in_scope(now)))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove the observations of earlier batches, which are no longer needed."""
@@ -164,7 +165,18 @@ class ChangesReader(DataSourceStreamReader):
                 group_ids = found["group_id"].to_pylist()
                 found = found.filter(pa.array([at == partition.number for at in offsets_partitions(group_ids, has)]))
             tables.append(found)
-        return pa.concat_tables(tables)
+        return self._in_scope(pa.concat_tables(tables))
+
+    def _in_scope(self, seen: Any) -> Any:
+        """Return what was observed of the groups in scope: before a restart, there may have been others."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        wanted = GroupFilter(include=self.options.include, exclude=self.options.exclude)
+        if wanted == GroupFilter():
+            return seen
+        chosen = [group_id for group_id in pc.unique(seen["group_id"]).to_pylist() if wanted.selects(group_id)]
+        return seen.filter(pc.is_in(seen["group_id"], pa.array(chosen, pa.string())))
 
     def _look(self, partition: Bucket, before: Any, where: str) -> Any:
         import pyarrow as pa

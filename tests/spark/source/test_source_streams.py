@@ -90,3 +90,36 @@ async def test_a_driver_that_was_replaced_and_wakes_up_changes_nothing_of_what_t
         successor.commit(third)
         of_drivers = {name for name in os.listdir(tmp_path) if name.startswith("batch-1-")}
         assert not of_drivers, "what earlier drivers of the stream saw is removed, too"
+
+
+@pytest.mark.parametrize("groups_per_partition", [10, 1])
+async def test_a_group_that_a_restart_leaves_out_was_not_removed(tmp_path: Path, groups_per_partition: int) -> None:
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (1, ErrorCode.none)})
+
+    async with FakeCluster(groups={"a-1", "a-2", "b-1"}) as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        options |= {"min.interval.seconds": "0", "groups.per.partition": str(groups_per_partition)}
+
+        async def rows(more: dict[str, str], start: dict[str, int], end: dict[str, int]) -> list[tuple[str, str]]:
+            reader = ChangesReader(SourceOptions.parse(options | more))
+            buckets = await asyncio.to_thread(reader.partitions, start, end)
+            read = [await asyncio.to_thread(reader.read, bucket) for bucket in buckets]
+            found = [row for changed in read for part in changed for row in part.to_pylist()]
+            return sorted((row["change"], row["group_id"]) for row in found)
+
+        async def latest(more: dict[str, str], start: dict[str, int]) -> dict[str, int]:
+            return await asyncio.to_thread(ChangesReader(SourceOptions.parse(options | more)).latestOffset, start, None)
+
+        first = await latest({}, {"batch": 0})
+        assert await rows({}, {"batch": 0}, first) == [("new", "a-1"), ("new", "a-2"), ("new", "b-1")]
+        cluster.groups.remove("a-2")
+        less = {"include": "a-*"}
+        second = await latest(less, first)
+        assert await rows(less, first, second) == [("removed", "a-2")], "b-1 is still there, and nobody asked for it"
+        cluster.groups.remove("a-1")
+        third = await latest({}, second)
+        assert await rows({}, second, third) == [("new", "b-1"), ("removed", "a-1")]
+        assert await rows({"exclude": "b-*"}, second, third) == [("removed", "a-1")], "also if a batch is repeated"
