@@ -72,6 +72,7 @@ class ChangesReader(DataSourceStreamReader):
         self._token = ""
         self._own = secrets.randbelow(2**53)  # JSON has no larger number in every language
         self._listed: tuple[int, str | None, Any] | None = None
+        self._known: str | None = None
 
     def initialOffset(self) -> dict[str, int]:
         """Return the offset before the first batch."""
@@ -97,7 +98,7 @@ class ChangesReader(DataSourceStreamReader):
             stream[_DRIVER] = self._own
         self._listed = None
         self.state.drop(batch, _owner(stream))  # of a batch that was never begun
-        cluster_id, groups = self._list(batch)
+        cluster_id, groups = self._list(batch, start)
         tasks = -(-len(groups) // self.options.groups_per_partition)
         end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **stream}
         if end["buckets"] == 1:
@@ -113,7 +114,7 @@ class ChangesReader(DataSourceStreamReader):
         """Assign the groups to buckets, on the driver."""
         import pyarrow as pa
 
-        cluster_id, groups = self._list(end["batch"])
+        cluster_id, groups = self._list(end["batch"], start)
         self._token = self._token or self.state.mark()
         count = _buckets(end)
         buckets = [array("q") for _ in range(count)]
@@ -140,10 +141,29 @@ class ChangesReader(DataSourceStreamReader):
         """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end["batch"] - 1, end.get(_STREAM))
 
-    def _list(self, batch: int) -> tuple[str | None, Any]:
+    def _list(self, batch: int, start: dict[str, int]) -> tuple[str | None, Any]:
         if self._listed is None or self._listed[0] != batch:
             self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
-        return self._listed[1:]
+        cluster_id, groups = self._listed[1:]
+        self._known = self._known or self._cluster_of(start)
+        if None not in (cluster_id, self._known) and cluster_id != self._known:
+            raise ConfigurationError(
+                "kafka.bootstrap.servers",
+                None,
+                f"lead to the cluster {cluster_id!r}, and the stream has observed {self._known!r}, whose commits would "
+                "all count as removed: correct them, or begin with an empty checkpoint and folder",
+            )
+        return cluster_id, groups
+
+    def _cluster_of(self, offset: dict[str, int]) -> str | None:
+        """Return the id of the cluster that a batch observed; ``None`` if it has no commit, or brokers tell no id."""
+        import pyarrow.compute as pc
+
+        for number in range(_buckets(offset) if offset["batch"] else 0):
+            seen = self.state.load(number, offset["batch"], _owner(offset))
+            if seen is not None and (found := pc.unique(seen["cluster_id"]).drop_null().to_pylist()):
+                return str(found[0])
+        return None
 
     def _before(self, partition: Bucket) -> Any:
         """Return the previous observations of a bucket's groups, which may be in other buckets."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source.options import SourceOptions
@@ -123,3 +124,39 @@ async def test_a_group_that_a_restart_leaves_out_was_not_removed(tmp_path: Path,
         third = await latest({}, second)
         assert await rows({}, second, third) == [("new", "b-1"), ("removed", "a-1")]
         assert await rows({"exclude": "b-*"}, second, third) == [("removed", "a-1")], "also if a batch is repeated"
+
+
+@pytest.mark.parametrize("groups_per_partition", [10, 1])
+async def test_a_restart_that_reaches_another_cluster_fails_and_removes_nothing(
+    tmp_path: Path, groups_per_partition: int
+) -> None:
+    options = {"with.lag": "false", "state.path": str(tmp_path), "min.interval.seconds": "0"}
+    options |= {"groups.per.partition": str(groups_per_partition)}
+    position: dict[str, int] = {"batch": 0}
+    for cluster_id in ("prod", "prod", "staging"):
+        async with FakeCluster(groups={f"{cluster_id}-1", f"{cluster_id}-2"}, cluster_id=cluster_id) as cluster:
+            given = options | {"kafka.bootstrap.servers": cluster.bootstrap}
+            cluster.control(
+                OFFSET_FETCH,
+                lambda _, version, request: answers.offset_fetch(
+                    version,
+                    {group.group_id: ErrorCode.none for group in request.groups},
+                    {("t", 0): (1, ErrorCode.none)},
+                ),
+            )
+            reader = ChangesReader(SourceOptions.parse(given))
+
+            async def batch(reader: ChangesReader = reader) -> None:
+                nonlocal position
+                end = await asyncio.to_thread(reader.latestOffset, position, None)
+                for bucket in await asyncio.to_thread(reader.partitions, position, end) if end != position else []:
+                    await asyncio.to_thread(reader.read, bucket)
+                position = end
+
+            if cluster_id == "prod":
+                await batch()
+                continue
+            with pytest.raises(
+                ConfigurationError, match=r"bootstrap.servers: lead to .* 'staging', .* 'prod'.*checkpoint and fo"
+            ):
+                await batch()
