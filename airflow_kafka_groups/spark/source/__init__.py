@@ -5,6 +5,8 @@ It requires this package, kio, aiokafka and pyarrow in the Python of the driver 
 on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
 """
 
+from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
+
 _LIBRARIES = ("kio", "aiokafka", "pyarrow")
 
 
@@ -18,6 +20,14 @@ def _check_requirements() -> None:
             f"{sys.executable} on {socket.gethostname()} has no {', '.join(missing)}: the data source kafka_groups "
             f"needs {', '.join(_LIBRARIES)} in the Python of the driver and of every executor (PYSPARK_PYTHON): "
             "install them, use an image that has them, or hand over a packed environment by --archives"
+        )
+    import pyspark
+    from pyspark.sql import datasource
+
+    if not hasattr(datasource, "Filter"):  # what the source is made of
+        raise ImportError(
+            f"pyspark {pyspark.__version__} ({sys.executable} on {socket.gethostname()}) is too old for the data "
+            f"source kafka_groups: use Spark 4.1 or later, best {TESTED_SPARK}, with which it is tested"
         )
 
 

@@ -7,9 +7,11 @@ import platform
 from pathlib import Path
 
 import pytest
+from pyspark.sql import datasource
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.spark import source
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 
@@ -171,3 +173,9 @@ def test_a_json_list_of_patterns_may_have_spaces_and_lines(text: str) -> None:
 
 def test_an_empty_json_list_is_no_pattern() -> None:
     assert SourceOptions.parse({**BROKERS, "exclude": "[]"}).exclude == ()
+
+
+def test_a_spark_that_knows_no_filters_of_sources_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(datasource, "Filter")
+    with pytest.raises(ImportError, match=r"pyspark 4.* is too old for the data source kafka_groups: use Spark 4\.1"):
+        source._check_requirements()
