@@ -104,11 +104,13 @@ class EarlierRules:
         for value in getattr(match, given):
             self._by[given].add(value, number)
 
-    def covering(self, match: Match) -> Rule | None:
-        """Return the first rule that matches every group that the conditions match; ``None`` if none is known to."""
+    def covering(self, later: Rule) -> Rule | None:
+        """Return the first rule that matches every group that a later one matches; ``None`` if none is known to."""
+        match = later.match
+        is_wider = not later.deletes and not _is_plain(match)  # than a rule that deletes by the same patterns
         for number in sorted(set(self._candidates(match))):
             rule, conditions = self._rules[number]
-            if conditions.covers(match):
+            if conditions.covers(match) and not (is_wider and rule.deletes and _has_patterns(rule.match)):
                 return rule
         return None
 
@@ -117,6 +119,16 @@ class EarlierRules:
         for name, index in self._by.items():
             for value in getattr(match, name)[:1]:
                 yield from index.find(value)
+
+
+def _has_patterns(match: Match) -> bool:
+    return bool(match.groups or match.excepted or match.clients)
+
+
+def _is_plain(match: Match) -> bool:
+    """Whether the patterns match the same where they keep and where they delete."""
+    patterns = (*match.groups, *match.excepted, *match.clients)
+    return all(pattern.isascii() and _is_simple(pattern) for pattern in patterns)
 
 
 def _is_simple(pattern: str) -> bool:

@@ -44,7 +44,7 @@ def lint(
     for rule in rules[: -len(places)]:  # the keep file's
         earlier.add(rule)
     for rule, path in places[:-1]:
-        covering = earlier.covering(rule.match)
+        covering = earlier.covering(rule)
         earlier.add(rule)
         if covering is not None:
             problems.add(

@@ -18,6 +18,11 @@ def rules(*lines: str) -> str:
 
 
 SHADOWED = [
+    (
+        "name: a, action: delete, match: {types: classic}",
+        "name: b, action: keep, match: {groups: 'j[1]', types: classic}",
+    ),
+    ("name: a, action: keep, match: {groups: 'job[1]'}", "name: b, action: delete, match: {groups: 'job[1]'}"),
     ("name: a, action: keep", "name: b, action: delete, match: {groups: x}"),
     ("name: a, action: delete, match: {groups: 'pay*'}", "name: b, action: keep, match: {groups: 'pay.eu*'}"),
     ("name: a, action: delete, match: {groups: ['x*', 'y*']}", "name: b, action: delete, match: {groups: 'y*'}"),
@@ -30,6 +35,8 @@ DISTINCT = [
     ("name: a, action: keep, match: {groups: 'p*', except: 'px'}", "name: b, action: delete, match: {groups: 'px'}"),
     ("name: a, action: keep, match: {types: classic}", "name: b, action: delete, match: {types: [classic, consumer]}"),
     ("name: a, action: keep, match: {groups: 'x*', types: consumer}", "name: b, action: delete, match: {groups: 'x*'}"),
+    ("name: a, action: delete, match: {groups: 'job[1]'}", "name: b, action: keep, match: {groups: 'job[1]'}"),
+    ("name: a, action: delete, match: {groups: 'caf\u00e9*'}", "name: b, action: keep, match: {groups: 'caf\u00e9*'}"),
     ("name: a, action: keep, match: {groups: '*]'}", "name: b, action: delete, match: {groups: '[ab]'}"),
 ]  # fmt: skip
 
