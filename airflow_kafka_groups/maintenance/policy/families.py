@@ -18,6 +18,8 @@ from airflow_kafka_groups.maintenance.policy.growth import FastFamily
 
 _GROWTH_DAYS = 7.0
 _SHOWN_FAMILIES = 200
+_LARGEST = 20
+"""How many of the shown ones are the largest: the trend is about these, whatever is planned."""
 
 
 class TailShape(StrEnum):
@@ -121,6 +123,8 @@ class FamilySummary:
 def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[FastFamily] = ()) -> list[FamilySummary]:
     """Return the families of two groups or more, at most 200: fast growing ones first, then by planned groups.
 
+    Of more, the 20 with the most groups are among them.
+
     :param members: all groups that have a family.
     :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
         known only where some member of any family was first seen before the last 7 days.
@@ -141,8 +145,14 @@ def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[F
         for name, some in of_family.items()
         if len(some) > 1 or name in of_fast
     ]
-    ordered = sorted(found, key=lambda one: (not one.too_fast, -one.planned, -one.groups, one.name))
-    return ordered[:_SHOWN_FAMILIES]
+    if len(found) > _SHOWN_FAMILIES:
+        found.sort(key=lambda one: (-one.groups, one.name))
+        found = [*found[:_LARGEST], *sorted(found[_LARGEST:], key=_rank)[: _SHOWN_FAMILIES - _LARGEST]]
+    return sorted(found, key=_rank)
+
+
+def _rank(one: FamilySummary) -> tuple[bool, int, int, str]:
+    return not one.too_fast, -one.planned, -one.groups, one.name
 
 
 def _summary(

@@ -125,3 +125,11 @@ def test_the_largest_deletions_come_first_and_at_most_200_families() -> None:
     members = [member(n, 9, family=f"{n % 250}-<number>", planned=n % 250 == 7) for n in range(500)]
     found = summarize(members, NOW)
     assert (len(found), found[0].name, found[0].planned) == (200, "7-<number>", 2)
+
+
+def test_the_largest_families_are_not_lost_behind_small_ones_that_are_planned() -> None:
+    """The trend has the 20 largest families of the plan's header: a client that makes up ids was not in it."""
+    members = [member(n, 9, family=f"{n % 250}-<number>", planned=True) for n in range(500)]
+    found = summarize([*members, *(member(n, 9, family="big-<number>") for n in range(3))], NOW)
+    assert (len(found), found[-1].name, found[-1].groups) == (200, "big-<number>", 3)
+    assert found == sorted(found, key=lambda family: (-family.planned, -family.groups, family.name))
