@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, EVERYTHING
 from airflow_kafka_groups.maintenance.policy.covering import Covering, EarlierRules
 from airflow_kafka_groups.maintenance.policy.families import TailShape, family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
@@ -95,8 +95,9 @@ def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator
     :param known: the names of owners with groups; ``None`` where any name may be that of one.
     """
     match = rule.match
-    if match.groups and match.excepted and Covering(match.excepted).covers(match.groups):
-        yield "except", "excepts everything in groups, so the rule can never match. Remove the rule, or except less"
+    if match.excepted and Covering(match.excepted).covers(match.groups or EVERYTHING):
+        all_of_it = "everything in groups" if match.groups else "every group"
+        yield "except", f"excepts {all_of_it}, so the rule can never match. Remove the rule, or except less"
     if rule.deletes and match.groups and protected.covers(match.groups):
         yield "groups", "are all protected, so the rule can never delete. Remove the rule, or protect less"
     if known is not None:

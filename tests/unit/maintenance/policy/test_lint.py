@@ -81,6 +81,7 @@ def test_what_is_covered_is_never_left_to_the_later_rule(
 
 
 NEVER = [
+    ("match: {except: [x, '*'], types: classic}", "except excepts every group, so the rule can never match. Remove"),
     (
         "match: {owners: [search, paymnts]}",
         "owners (got 'paymnts') owns no groups, so it can never match; did you mean",
@@ -90,6 +91,7 @@ NEVER = [
     ("match: {groups: ['flink-a*', '__x']}", "groups are all protected, so the rule can never delete. Remove the rule"),
 ]
 CAN = [
+    "match: {except: 'x*'}",
     "match: {owners: [search, payments]}",
     "match: {families: [uuid, 'app-<uuid>']}",
     "match: {groups: [orders, job-7], families: number}",
