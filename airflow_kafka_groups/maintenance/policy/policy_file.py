@@ -103,7 +103,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         problems.add(("limits", "max_plan_age"), "is 0: no plan could be applied. Write a time above 0, such as 12h")
     problems.raise_if_any()
     warnings = lint(rules, owners, problems, protected, limits.get("max_gap_seconds", 0.0))
-    run_tests(value.get("tests", ()), rules, owners, problems)
+    run_tests(value.get("tests", ()), rules, owners, problems, protected)
     problems.raise_if_any()
     every = {path.name: content, **{value[name]: data for name, data in beside.items()}}
     return PolicyFile(

@@ -5,23 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, GroupFilter
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
-from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems
 
 
 def run_tests(
-    tests: Sequence[Mapping[str, Any]], rules: Sequence[Rule], owners: OwnerRules, problems: Problems
+    tests: Sequence[Mapping[str, Any]],
+    rules: Sequence[Rule],
+    owners: OwnerRules,
+    problems: Problems,
+    protected: Sequence[str] = (),
 ) -> None:
     """Add a problem for each test that fails.
 
     :param tests: the section of the file, checked by the schema.
+    :param protected: patterns of groups that no rule may delete: they are kept, as a plan keeps them. Default: none.
     """
     if not tests:
         return
     matcher = RuleMatcher(rules)
     names = [rule.name for rule in rules]
+    safe = GroupFilter(protected=(*ALWAYS_PROTECTED, *protected))
     for place, test in enumerate(tests):
         path: Path = ("tests", place)
         topics = test.get("topics", ())
@@ -33,9 +40,10 @@ def run_tests(
             client=test.get("client"),
         )
         ruling = matcher.rule_for(facts)
+        is_safe = ruling.rule.deletes and safe.protects(test["group"])
         found = {
             "rule": ruling.rule.name,
-            "action": ruling.rule.action.value,
+            "action": (RuleAction.KEEP if is_safe else ruling.rule.action).value,
             "owner": ruling.rule.owner or facts.owner,
         }
         if "rule" in test and test["rule"] not in names:
@@ -44,5 +52,7 @@ def run_tests(
         for name, value in found.items():
             if name in test and test[name] != value:
                 by = "" if name == "rule" else f" (by rule {ruling.rule.name!r})"
+                if is_safe and name == "action":
+                    by = f" ({safe.why_not(test['group'])})"
                 expected = f"expected {test[name]!r}, got {value!r}{by}"
                 problems.add((*path, name), f"fails for group {test['group']!r}: {expected}")

@@ -47,3 +47,12 @@ def test_a_test_that_holds_lets_the_policy_pass(test: str, tmp_path: Path) -> No
 def test_a_test_that_fails_refuses_the_policy_with_its_line(test: str, message: str, tmp_path: Path) -> None:
     with pytest.raises(PolicyError, match=rf"policy.yaml, line 9: tests\[0\]\.?{message}|line 9: tests\[0\] {message}"):
         policy_of(tmp_path, f"{POLICY}      - {test}\n")
+
+
+def test_a_group_that_no_rule_can_delete_is_kept_in_a_test_too(tmp_path: Path) -> None:
+    """A test that it is kept failed, and one that it is deleted passed."""
+    policy = "version: 1\nprotect: 'flink-*'\nrules: [{name: all, action: delete}]\ntests:\n- {group: flink-a, "
+    assert policy_of(tmp_path, f"{policy}action: keep, rule: all}}\n").rules
+    message = r"line 5: tests\[0\].action fails for group 'flink-a': expected 'delete', got 'keep' \(protected by"
+    with pytest.raises(PolicyError, match=message):
+        policy_of(tmp_path, f"{policy}action: delete}}\n")
