@@ -254,7 +254,7 @@ def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:
         problems.add((), "must be a mapping of patterns to owners, such as 'payments.*: payments'")
         given = {}
     for pattern, owner in given.items():
-        if not isinstance(owner, str) or not owner:
+        if not isinstance(owner, str) or not owner.strip():
             problems.add((pattern,), f"(got {owner!r}) must be the name of an owner: put it in quotes")
         elif _patterns(problems, (pattern,), pattern):
             yield pattern, owner
