@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -54,7 +55,8 @@ def too_fast(new: Iterable[NewGroup], days: float) -> list[FastFamily]:
     :param days: the number of days, above 0.
     """
     found = [
-        FastFamily(each.family, each.rule, round(count / days, 2), each.allowed_per_day)
+        # Rounded up: "grows by 50 groups a day, and 50 are allowed" is no reason for a warning.
+        FastFamily(each.family, each.rule, math.ceil(count / days * 100 - 1e-9) / 100, each.allowed_per_day)
         for each, count in Counter(new).items()
         if count > each.allowed_per_day * days
     ]

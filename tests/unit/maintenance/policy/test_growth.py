@@ -27,3 +27,8 @@ def test_each_rule_counts_the_groups_that_it_decides_about_and_the_furthest_abov
 
 def test_the_sentence_of_a_long_name_is_short() -> None:
     assert len(FastFamily("x" * 30_000, "r", 2.0, 1.0).sentence()) < 300
+
+
+def test_a_family_that_grows_a_little_faster_is_not_said_to_grow_as_fast_as_is_allowed() -> None:
+    (fast,) = too_fast([NewGroup("f-<uuid>", "r", 50)] * 51, 1.0199)
+    assert "grows by 50.01 groups a day, and 50 are allowed" in fast.sentence()
