@@ -145,4 +145,7 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
 
 def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:
     largest = sorted(families, key=lambda family: (-family["groups"], family["name"]))[:_MOST_FAMILIES]
-    return {shortened(family["name"], _LONGEST_NAME): family["groups"] for family in largest}
+    found = Counter[str]()  # families may differ only beyond what is shown of their names
+    for family in largest:
+        found[shortened(family["name"], _LONGEST_NAME)] += family["groups"]
+    return dict(found)
