@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.policy.growth import FastFamily
 _GROWTH_DAYS = 7.0
 _SHOWN_FAMILIES = 200
 _LARGEST = 20
-"""How many of the shown ones are the largest: the trend is about these, whatever is planned."""
+"""How many of the shown ones are the largest, and how many grow fastest: trend and charts are about these."""
 
 
 class TailShape(StrEnum):
@@ -123,7 +123,7 @@ class FamilySummary:
 def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[FastFamily] = ()) -> list[FamilySummary]:
     """Return the families of two groups or more, at most 200: fast growing ones first, then by planned groups.
 
-    Of more, the 20 with the most groups are among them.
+    Of more, the 20 with the most groups and the 20 that grow fastest are among them.
 
     :param members: all groups that have a family.
     :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
@@ -146,8 +146,11 @@ def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[F
         if len(some) > 1 or name in of_fast
     ]
     if len(found) > _SHOWN_FAMILIES:
-        found.sort(key=lambda one: (-one.groups, one.name))
-        found = [*found[:_LARGEST], *sorted(found[_LARGEST:], key=_rank)[: _SHOWN_FAMILIES - _LARGEST]]
+        largest = sorted(found, key=lambda one: (-one.groups, one.name))[:_LARGEST]
+        fastest = sorted(found, key=lambda one: (-(one.growth_per_day or 0.0), one.name))[:_LARGEST]
+        chosen = {one.name: one for one in (*largest, *fastest)}
+        others = sorted((one for one in found if one.name not in chosen), key=_rank)
+        found = [*chosen.values(), *others[: _SHOWN_FAMILIES - len(chosen)]]
     return sorted(found, key=_rank)
 
 

@@ -132,4 +132,6 @@ def test_the_largest_families_are_not_lost_behind_small_ones_that_are_planned() 
     members = [member(n, 9, family=f"{n % 250}-<number>", planned=True) for n in range(500)]
     found = summarize([*members, *(member(n, 9, family="big-<number>") for n in range(3))], NOW)
     assert (len(found), found[-1].name, found[-1].groups) == (200, "big-<number>", 3)
+    growing = [member(n, n / 2, family="new-<number>") for n in (1, 2)]
+    assert "new-<number>" in {family.name for family in summarize([*members, *growing], NOW)}, "for the chart of growth"
     assert found == sorted(found, key=lambda family: (-family.planned, -family.groups, family.name))
