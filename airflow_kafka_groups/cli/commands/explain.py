@@ -233,6 +233,7 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
 
 
 def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
+    from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, protecting
     from airflow_kafka_groups.maintenance.plan.objections import COUNTS_ANEW
 
     if found is None:
@@ -243,6 +244,8 @@ def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
     change = _BY_PLAN.get(verdict) or _BY_VERDICT.get(verdict, "")
     if found.reason.endswith(COUNTS_ANEW):  # excluded or in doubt by what is on record, and by no pattern
         change = TIME
+    if verdict == KeptName.PROTECTED and protecting(ALWAYS_PROTECTED).protects(found.group_id):
+        change = "nothing: groups of the lease are never deleted"
     return Row("plan", "keeps", f"kept ({verdict}): {found.reason}", change)
 
 

@@ -9,7 +9,8 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import explain
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
+from airflow_kafka_groups.models import LEASE_GROUP_ID, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
@@ -135,6 +136,15 @@ def test_another_plan_may_be_asked_for(
     assert stored("explain", "a")[1]["plan_id"] == max(newer["plan_id"], backed_up["plan_id"])
     _, found, _ = stored("explain", "a", "--plan-id", newer["plan_id"])
     assert "excluded" in of(found, "plan")[0]["evidence"]
+
+
+def test_no_pattern_releases_a_group_of_the_lease() -> None:
+    for group_id, remedy in (
+        (f"eu{LEASE_GROUP_ID}", "nothing: groups of the lease"),
+        ("connect-x", "take its pattern"),
+    ):
+        group = KeptGroup(group_id=group_id, verdict="protected", reason="protected by a pattern")
+        assert explain._row_of_plan("a plan", group).change.startswith(remedy)
 
 
 def test_every_verdict_has_its_remedy() -> None:
