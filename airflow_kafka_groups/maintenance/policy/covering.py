@@ -26,7 +26,7 @@ class Covering:
 
     @cached_property
     def _simple(self) -> PatternSet:
-        # A glob with stars alone that matches another glob's spelling matches all that the other matches.
+        # A glob with stars alone that matches the spelling of another one without brackets matches all that it matches.
         return PatternSet("groups", tuple(filter(_is_simple, self.patterns)))
 
     def covers(self, later: Sequence[str]) -> bool:
@@ -35,7 +35,9 @@ class Covering:
             return True
         if not later:
             return False
-        return all(pattern in self._known or (_is_simple(pattern) and self._simple.match(pattern)) for pattern in later)
+        return all(
+            pattern in self._known or (_has_no_set(pattern) and self._simple.match(pattern)) for pattern in later
+        )
 
 
 class CoveringMatch:
@@ -129,6 +131,10 @@ def _is_plain(match: Match) -> bool:
     """Whether the patterns match the same where they keep and where they delete."""
     patterns = (*match.groups, *match.excepted, *match.clients)
     return all(pattern.isascii() and _is_simple(pattern) for pattern in patterns)
+
+
+def _has_no_set(pattern: str) -> bool:
+    return not pattern.startswith("re:") and "[" not in pattern
 
 
 def _is_simple(pattern: str) -> bool:

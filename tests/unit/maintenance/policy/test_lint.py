@@ -18,6 +18,7 @@ def rules(*lines: str) -> str:
 
 
 SHADOWED = [
+    ("name: a, action: keep, match: {groups: 'pay-*'}", "name: b, action: delete, match: {groups: 'pay-?a*'}"),
     (
         "name: a, action: delete, match: {types: classic}",
         "name: b, action: keep, match: {groups: 'j[1]', types: classic}",
