@@ -14,7 +14,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.maintenance.file_sets import FileKind, find_sets
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, find_sets
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.snapshot.table import GroupTable, write_rows

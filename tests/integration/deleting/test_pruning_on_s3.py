@@ -17,8 +17,8 @@ from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 

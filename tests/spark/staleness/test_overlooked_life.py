@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
-from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits, with_last_commits
 from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches

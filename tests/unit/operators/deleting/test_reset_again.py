@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
-from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
-from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator

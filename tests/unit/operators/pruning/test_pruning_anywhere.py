@@ -13,9 +13,9 @@ from airflow import sdk
 from airflow.sdk.io import attach
 
 from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.file_pruning import PruningLimits
-from airflow_kafka_groups.maintenance.file_pruning import prune as prune_files
-from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits
+from airflow_kafka_groups.maintenance.file_pruning.prune import prune as prune_files
 from airflow_kafka_groups.maintenance.storage import Layout, write_file, write_json
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from tests.unit.operators import scene

@@ -12,8 +12,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.file_pruning import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene

@@ -13,8 +13,8 @@ from airflow_kafka_groups.contracts.ids import new_id, time_of
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.file_pruning import PruningLimits, prune
-from airflow_kafka_groups.maintenance.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot

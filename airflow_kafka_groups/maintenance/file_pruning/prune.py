@@ -22,7 +22,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.file_sets import FileKind, FileSet, find_sets
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
