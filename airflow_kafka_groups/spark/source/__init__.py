@@ -5,8 +5,6 @@ It requires this package, kio, aiokafka and pyarrow in the Python of the driver 
 on each executor to unpickle its tasks, and shows the error: what is missing, where, and the remedy.
 """
 
-from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
-
 _LIBRARIES = ("kio", "aiokafka", "pyarrow")
 
 
@@ -25,6 +23,8 @@ def _check_requirements() -> None:
     from pyspark.sql import datasource
 
     if not hasattr(datasource, "Filter"):  # what the source is made of
+        from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
+
         raise ImportError(
             f"pyspark {pyspark.__version__} ({sys.executable} on {socket.gethostname()}) is too old for the data "
             f"source kafka_groups: use Spark 4.1 or later, best {TESTED_SPARK}, with which it is tested"
