@@ -144,7 +144,8 @@ LANES = (
     _tests("brokers", needs=("classes",), load=0.35, nice=0),
     _tests("old-brokers", needs=("classes",), load=0.35, nice=0),
     _tests("airflow", needs=("classes", "spark-classes")),
-    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER))),
+    # Half of the time it waits for tasks. Counted as more, it kept the last long lane from beginning.
+    _tests("browser", needs=("classes", "spark-classes", *(lane.name for lane in _BROWSER)), load=0.4),
     _tests("submit", needs=("classes", "spark-classes")),
     # After those that wait for Airflow, a browser or executors: it keeps a processor busy until the end.
     _tests("spark-alone", needs=("classes", "spark-classes")),
