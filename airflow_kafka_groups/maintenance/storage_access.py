@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 _WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NAMES = (
+    r"(?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
+    r"(?:=|['\"]: ?)"
+)
 _SECRETS = re.compile(
-    r"((?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
-    r"=['\"]?)"
-    r"[^&\s'\"<>;,)]+|(\bBearer )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
-    re.IGNORECASE,
+    rf"({_NAMES}b?')(?:[^'\\]|\\.)+|({_NAMES}b?\")(?:[^\"\\]|\\.)+|({_NAMES})[^&\s'\"<>;,)]+"  # in quotes, all of it
+    r"|(\bBearer )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
+    re.IGNORECASE | re.DOTALL,
 )
 """Tokens in the URLs of requests, which libraries put into their errors: WebHDFS's, Azure's, those that are signed."""
 
@@ -51,7 +54,7 @@ def described(error: Exception) -> tuple[str, Exception | None]:
 
 def without_secrets(text: str) -> str:
     """Return the text of an error without the tokens in its URLs."""
-    return _SECRETS.sub(lambda found: f"{found[1] or found[2] or found[3]}…", text)
+    return _SECRETS.sub(lambda found: f"{found[found.lastindex or 0]}…", text)
 
 
 def raised_by(error: BaseException) -> BaseException | None:

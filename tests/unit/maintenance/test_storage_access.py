@@ -48,6 +48,10 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"https://b.s3.amazonaws.com/a?X-Amz-Credential={SECRET}&X-Amz-Security-Token={SECRET}",
         f"refused: {{'Authorization': 'Bearer {SECRET}'}}",
         f"cannot connect by Login(user='me', password='{SECRET}')",
+        f"cannot connect by Login(user='me', password='p&a,s;s) {SECRET}')",
+        f"cannot connect by Login(password=\"it's {SECRET}\", token='it\\'s \"{SECRET}\"')",
+        f"cannot connect by Login(password={SECRET.encode()!r})",
+        f"refused: {{'aws_secret_access_key': '{SECRET}', \"password\":\"{SECRET}\"}}",
         f"cannot connect to https://me:{SECRET.replace('/', '')}@proxy:3128",
     ],
 )
