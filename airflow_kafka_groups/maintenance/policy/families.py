@@ -147,7 +147,8 @@ def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[F
     ]
     if len(found) > _SHOWN_FAMILIES:
         largest = sorted(found, key=lambda one: (-one.groups, one.name))[:_LARGEST]
-        fastest = sorted(found, key=lambda one: (-(one.growth_per_day or 0.0), one.name))[:_LARGEST]
+        growing = [one for one in found if one.growth_per_day]
+        fastest = sorted(growing, key=lambda one: (-(one.growth_per_day or 0.0), one.name))[:_LARGEST]
         chosen = {one.name: one for one in (*largest, *fastest)}
         others = sorted((one for one in found if one.name not in chosen), key=_rank)
         found = [*chosen.values(), *others[: _SHOWN_FAMILIES - len(chosen)]]

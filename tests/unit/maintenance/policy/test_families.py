@@ -135,3 +135,12 @@ def test_the_largest_families_are_not_lost_behind_small_ones_that_are_planned() 
     growing = [member(n, n / 2, family="new-<number>") for n in (1, 2)]
     assert "new-<number>" in {family.name for family in summarize([*members, *growing], NOW)}, "for the chart of growth"
     assert found == sorted(found, key=lambda family: (-family.planned, -family.groups, family.name))
+
+
+def test_families_that_do_not_grow_take_no_place_of_planned_ones() -> None:
+    """Where no growth is known, the first ones by name were those that grow fastest."""
+    idle = [member(n, None, family=f"a{n % 50:02}-<number>") for n in range(100)]
+    planned = [member(n, None, family=f"p{n % 180:03}-<number>", planned=True) for n in range(360)]
+    big = [member(n, None, family=f"z{n % 20:02}-<number>") for n in range(60)]
+    found = summarize([*idle, *planned, *big], NOW)
+    assert sum(family.planned > 0 for family in found) == 180
