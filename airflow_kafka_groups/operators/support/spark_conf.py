@@ -29,11 +29,13 @@ READ_BY_AIRFLOW = frozenset(
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
-    r"|(?<!security\.)authorization(?!\.)|connection_string",
+    r"|(?<!security\.)authorization|connection_string",
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
 """Names of what belongs to a secret, and is none."""
+_SWITCHES = frozenset({"true", "false"})
+"""Values that are never secret: masked, they would be so wherever the log has them."""
 
 _OF_JAVA = re.compile(r"-D([^=\s]+)=")
 """The name of a property among Java's options."""
@@ -67,6 +69,8 @@ def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
 
 def is_secret(name: str, value: str) -> bool:
     """Return whether a property or variable is secret: by its name, or by a URL or an option of Java in its value."""
+    if value.lower() in _SWITCHES:
+        return False
     names = (name, *_OF_JAVA.findall(value))
     named = any(_SECRET.search(each) and not _NOT_ITSELF.search(each) for each in names)
     return named or ("://" in value and has_secret(value))
@@ -102,7 +106,8 @@ def hide_conf(
     else:
         folder_of_defaults = _conf_folder(spark_binary, {**os.environ, **(env_vars or {})})
         if folder_of_defaults is None:
-            if secret := sorted(name for name in given if _SECRET.search(name) or is_secret(name, given[name])):
+            others = {name: value for name, value in given.items() if value.lower() not in _SWITCHES}
+            if secret := sorted(name for name in others if _SECRET.search(name) or is_secret(name, others[name])):
                 raise ConfigurationError(f"conf, {secret[0]}", None, _REMEDY)
             return given, None
         defaults = folder_of_defaults / "spark-defaults.conf"

@@ -121,6 +121,7 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
     plain = {"spark.sql.shuffle.partitions": "8", "spark.sql.catalog.lake.uri": "https://lake:8181/api"}
     plain |= {"spark.hadoop.hadoop.security.authorization": "true"}
     plain |= {"spark.hadoop.hive.security.authorization.enabled": "true"}
+    plain |= {"spark.hadoop.hadoop.security.token.service.use_ip": "False"}
     assert hide_conf(plain, None, folder, spark_binary=str(wrapper)) == (plain, None)
 
 
@@ -133,7 +134,10 @@ def test_where_the_defaults_are_not_found_no_secret_goes_to_the_command_line(
         ("spark.jars.repositories", f"https://me:{SECRET}@repo/maven", True),
         ("spark.driver.extraJavaOptions", f"-Xss4m -Djavax.net.ssl.keyStorePassword={SECRET}", True),
         ("AZURE_STORAGE_CONNECTION_STRING", f"AccountName=a;AccountKey={SECRET}", True),
+        ("spark.sql.catalog.lake.authorization.header", f"Basic {SECRET}", True),
         ("spark.hadoop.hadoop.security.authorization", "false", False),
+        ("spark.hadoop.fs.azure.authorization", "false", False),
+        ("spark.hadoop.mapreduce.job.complete.cancel.delegation.tokens", "false", False),
         ("spark.hadoop.hive.security.authorization.manager", "org.apache.hive.Manager", False),
         ("spark.driver.extraJavaOptions", "-Djavax.net.ssl.keyStore.path=/a -Dx=1", False),
         ("spark.sql.catalog.lake.uri", "https://lake:8181/api?warehouse=w", False),
