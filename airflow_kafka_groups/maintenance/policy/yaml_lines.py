@@ -121,7 +121,7 @@ def _scalar(loader: Any, node: Any, name: str) -> Any:
         value = loader.construct_object(node)
         if isinstance(value, int):  # a hexadecimal one is read at any length, and no message or plan can have it
             str(value)
-    except ValueError as exc:
+    except (ValueError, LookupError, AttributeError) as exc:  # the latter: of ``!!bool x`` and the like
         line = node.start_mark.line + 1
         remedy = "quote it if it is a string, and give a shorter number otherwise"
         raise PolicyError(f"{name}, line {line}: {one_line(str(node.value))} cannot be read: {exc}; {remedy}") from exc

@@ -153,6 +153,9 @@ WRONG = {
     "a blank owner": (f"version: 1\nowners: {{' ': {{groups: x}}}}\n{RULE}", "line 2: owners .*not blank"),
     "a number of thousands of digits": (f"version: 1\nmax_groups: {'1' * 5_000}\n{RULE}", "line 2: 1.* cannot be read"),
     "and as hexadecimal": (f"version: 1\nmax_groups: 0x{'f' * 4_000}\n{RULE}", "line 2: 0xf.* cannot be read"),
+    "a tag that its value is not of": (f"version: 1\nmax_groups: !!bool x\n{RULE}", "line 2: x cannot be read"),
+    "a number by tag that is empty": (f"version: 1\nmax_groups: !!int ''\n{RULE}", "line 2: .*cannot be read"),
+    "a time by tag that is none": (f"version: 1\nmax_groups: !!timestamp x\n{RULE}", "line 2: x cannot be read"),
     "an alias to itself": ("version: &a [*a]\n", "this is no YAML|values"),
 }  # fmt: skip
 
