@@ -42,9 +42,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
         print(f"{job}: error: this Python ({sys.executable}) has no pyspark: {remedy}", file=sys.stderr)
         return 1
-    if find_spec("pyspark.core") is None:  # pyspark-client; what a job imports is not there
+    if find_spec("pyspark.core") is None:  # what a job imports is not there
         remedy = "start it by spark-submit, or install pyspark in its place"
         which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
+        if find_spec("pyspark.context") is not None:  # Spark 3 has all of it elsewhere
+            from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
+
+            which = f"the pyspark of this Python ({sys.executable}) is older than 4.0"
+            remedy = f"use Spark {TESTED_SPARK}, with which the jobs are tested"
         print(f"{job}: error: {which}: {remedy}", file=sys.stderr)
         return 1
     return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))

@@ -60,13 +60,25 @@ def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
             if name in ("pyspark.core", "py4j", "py4j.protocol"):
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
-    monkeypatch.setattr(application, "find_spec", lambda name: None if name == "pyspark.core" else find_spec(name))
+    absent = ("pyspark.core", "pyspark.context")
+    monkeypatch.setattr(application, "find_spec", lambda name: None if name in absent else find_spec(name))
     monkeypatch.setattr(sys, "meta_path", [Client, *sys.meta_path])
     for name in [name for name in sys.modules if name.startswith(("py4j", "airflow_kafka_groups.spark."))]:
         monkeypatch.delitem(sys.modules, name)
     assert application.main([job, "--base", "/b"]) == 1
     said = capsys.readouterr().err
     assert "has only the client of Spark Connect, which has no JVM: start it by spark-submit, or install pysp" in said
+
+
+def test_a_spark_before_4_is_not_called_a_client(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has no ``pyspark.core`` either: its own spark-submit was told to use spark-submit."""
+    absent, own = "pyspark.core", "pyspark.context"
+    found = {absent: None, own: find_spec("pyspark")}
+    monkeypatch.setattr(application, "find_spec", lambda name: found[name] if name in found else find_spec(name))
+    assert application.main(["roll_up", "--base", "/b"]) == 1
+    assert "is older than 4.0: use Spark 4.2, with which the jobs are tested" in capsys.readouterr().err
 
 
 def test_a_driver_that_this_python_starts_is_quick_unless_its_options_say_otherwise(tmp_path: Path) -> None:
