@@ -112,5 +112,7 @@ def _growing(plan: DeletionPlan) -> dict[str, Any]:
     from airflow_kafka_groups.maintenance.shown import shortened
 
     growing = [family for family in plan.families if family.get("too_fast")]
-    names = {shortened(family["name"]): family["too_fast"] for family in growing[:FIRST_GROUPS]}
+    names: dict[str, list[Any]] = {}
+    for family in growing[:FIRST_GROUPS]:  # they may differ only beyond what is shown of their names
+        names.setdefault(shortened(family["name"]), []).extend(family["too_fast"])
     return {"growing_families": names} if names else {}

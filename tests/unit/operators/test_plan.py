@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.operators.plan import _growing
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -144,3 +146,12 @@ def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(admin: FakeAdmin, t
     scene.judge(tmp_path, snapshot_id, stale={"a"})
     (warning,) = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["warnings"]
     assert warning.startswith("other leases are used on this cluster ('other-airflow-kafka-groups-lease'; this run's")
+
+
+def test_growing_families_of_one_shown_name_are_both_in_the_event() -> None:
+    """Names may differ only beyond what an event shows: the last one took the place of the others."""
+    fast = [{"rule": rule, "per_day": 60.0, "allowed_per_day": 50.0} for rule in ("a", "b")]
+    families = [{"name": f"{'x' * 300}{number}-<uuid>", "too_fast": [each]} for number, each in enumerate(fast)]
+    plan: Any = SimpleNamespace(families=[*families, {"name": "y-<uuid>"}])
+    (shown,) = _growing(plan)["growing_families"].values()
+    assert shown == fast
