@@ -96,8 +96,10 @@ def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator
     """
     match = rule.match
     if match.excepted and Covering(match.excepted).covers(match.groups or EVERYTHING):
-        all_of_it = "everything in groups" if match.groups else "every group"
-        yield "except", f"excepts {all_of_it}, so the rule can never match. Remove the rule, or except less"
+        # No glob matches the empty id.
+        what = "everything in groups, so the rule can never match" if match.groups else "every group that has a name"
+        own = "" if match.groups else ", or write 're:^$' in groups for the one with the empty id"
+        yield "except", f"excepts {what}. Remove the rule, or except less{own}"
     if rule.deletes and match.groups and protected.covers(match.groups):
         yield "groups", "are all protected, so the rule can never delete. Remove the rule, or protect less"
     if known is not None:

@@ -82,7 +82,10 @@ def test_what_is_covered_is_never_left_to_the_later_rule(
 
 
 NEVER = [
-    ("match: {except: [x, '*'], types: classic}", "except excepts every group, so the rule can never match. Remove"),
+    (
+        "match: {except: [x, '*'], types: classic}",  # which matches the group with the empty id
+        "except excepts every group that has a name. Remove the rule, or except less, or write 're:^$' in groups",
+    ),
     (
         "match: {owners: [search, paymnts]}",
         "owners (got 'paymnts') owns no groups, so it can never match; did you mean",
@@ -98,6 +101,7 @@ CAN = [
     "match: {groups: [orders, job-7], families: number}",
     "match: {groups: ['re:orders', 'job-*'], families: number}",
     "match: {groups: ['flink-a*', 'x']}",
+    "match: {groups: 're:^$'}",
 ]
 OWNERS = "owners: {payments: {groups: 'pay*'}, search: {groups: 's*'}}\nprotect: ['flink-*', '__*']\n"
 
