@@ -194,7 +194,8 @@ class SiteFloors:
         """Raise ``PlanError`` where the named groups are a larger share of all groups than the site allows."""
         if not dry_run and self.max_share is not None and groups > share_of(of, self.max_share):
             raise PlanError(
-                f"{groups} of {of} groups are named, and the site's max_share is {self.max_share:g}: delete by a plan"
+                f"{groups} of {of} groups are named, and the site's max_share is {self.max_share:.12g}: "
+                "delete by a plan"
             )
 
     def require_storage(self, storage_path: str) -> None:

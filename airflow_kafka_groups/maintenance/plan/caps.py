@@ -54,8 +54,8 @@ def capped(
     if refused is not None and len(planned) > share_of(found, refused):
         raise PlanError(
             f"{len(planned)} of {found} groups would be planned, more than the policy's limits.refuse_share of "
-            f"{refused:g} allows: nothing is planned. Check that this cluster's consumers are not merely down, and the "
-            "last edit of the policy; then narrow its rules, or raise refuse_share"
+            f"{refused:.12g} allows: nothing is planned. Check that this cluster's consumers are not merely down, and "
+            "the last edit of the policy; then narrow its rules, or raise refuse_share"
         )
     longest_first = sorted(planned, key=lambda group: (-(group.idle_seconds or 0.0), group.group_id))
     within, over, warnings = _capped_by_rule(longest_first, found, policy, what)
@@ -64,7 +64,7 @@ def capped(
     if len(planned) > by_share:  # whatever the caps of rules leave: it is a sign of consumers that are down
         down = ". Check that this cluster's consumers are not merely down" if what == _STALE else ""
         warnings.append(
-            f"{len(planned)} of {found} groups {what}, more than max_share {policy.max_share:g} allows: "
+            f"{len(planned)} of {found} groups {what}, more than max_share {policy.max_share:.12g} allows: "
             f"{len(within[:allowed])} are planned, the longest idle first{down}"
         )
     if len(planned) > policy.max_groups:

@@ -123,5 +123,5 @@ def _demands(rule: Rule) -> str:
     parts += [f"notice of {duration(rule.notice_seconds)}"] if rule.notice_seconds else []
     parts += ["an approval"] if rule.approval else []
     parts += [f"at most {rule.max_groups:,} groups"] if rule.max_groups is not None else []
-    parts += [f"at most {rule.max_share * 100:.4g}% of all groups"] if rule.max_share is not None else []
+    parts += [f"at most {rule.max_share * 100:.10g}% of all groups"] if rule.max_share is not None else []
     return ", ".join(parts)
