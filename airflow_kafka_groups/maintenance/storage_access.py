@@ -15,12 +15,11 @@ if TYPE_CHECKING:
 
 _WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NAMES = (
-    r"(?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
-    r"(?:=|['\"]: ?)"
-)
+_NAMES = r"(?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
+_GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
+"""What precedes a value in quotes; also of a mapping, where one without quotes is a number, or ``None``."""
 _SECRETS = re.compile(
-    rf"({_NAMES}b?')(?:[^'\\]|\\.)+|({_NAMES}b?\")(?:[^\"\\]|\\.)+|({_NAMES})[^&\s'\"<>;,)]+"  # in quotes, all of it
+    rf"({_GIVEN}')(?:[^'\\]|\\.)+|({_GIVEN}\")(?:[^\"\\]|\\.)+|({_NAMES}=)[^&\s'\"<>;,)]+"
     r"|(\bBearer )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
     re.IGNORECASE | re.DOTALL,
 )

@@ -73,7 +73,7 @@ def test_a_token_in_a_library_s_error_is_in_no_message_and_no_traceback(
 
 
 def test_an_error_without_one_is_shown_as_it_is_with_its_cause(tmp_path: Path) -> None:
-    error = OSError("https://host:9870/a?op=OPEN&user.name=me: no token, key of day=1")
+    error = OSError("https://host:9870/a?op=OPEN&user.name=me: no token, key of day=1, {'NextToken': None}")
     shown = r"a\?op=OPEN&user\.name=me: no token, key of day=1"
     with pytest.raises(StorageError, match=shown) as caught, storage_errors("read", tmp_path):
         raise error
