@@ -122,7 +122,10 @@ class ChangeState:
         """
         import pyarrow.parquet as pq
 
-        system, folder = self._place(_batch(batch, owner))
+        system, there = self._written(bucket, batch, owner)
+        if there:  # the slower of two tasks is killed, also while it gives way: two files would end the stream
+            return
+        _, folder = self._place(_batch(batch, owner))
         system.create_dir(folder, recursive=True)
         name = uuid.uuid4().hex
         aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"

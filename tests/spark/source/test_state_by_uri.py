@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -85,7 +86,7 @@ class Interrupted(fs._MockFileSystem):  # type: ignore[misc]  # one that is no l
         self.calls += 1
 
 
-@pytest.mark.parametrize("at", [number / 2 for number in range(8)])
+@pytest.mark.parametrize("at", [number / 2 for number in range(10)])
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
 def test_on_an_object_store_no_task_replaces_what_another_one_returned(
     at: float, order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
@@ -116,3 +117,23 @@ def test_what_two_tasks_left_that_died_is_one_of_them_only_if_they_saw_the_same(
             assert state.load(0, 1).num_rows == 2
     with pytest.raises(ConfigurationError, match=r"state\.path .*two tasks saw .* differently"):
         state.load(0, 1)
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_slower_task_that_is_killed_while_it_gives_way_leaves_what_the_first_one_saved(
+    order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark kills a speculative task as soon as the other one has ended."""
+    names = (UUID(int=number) for number in order)
+    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.uuid.uuid4", lambda: next(names))
+
+    def kill(*_: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr("airflow_kafka_groups.spark.source.state.time.sleep", kill)
+    system, state = fs._MockFileSystem(), ChangeState("mock")
+    monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
+    first = state.save(0, 1, look(("g", 0, 10, None, "")))
+    with suppress(SystemExit):
+        state.save(0, 1, look(("g", 0, 12, None, "")))
+    assert state.load(0, 1) == first
