@@ -39,6 +39,15 @@ _NAMES = (
     *("columns", "state.path", "min.interval.seconds"),
 )
 
+_SERVERS = f"{KAFKA_PREFIX}bootstrap.servers"
+_WITHOUT_LOGIN = {
+    _SERVERS: "write host:port without a user, and put user and password into the file that config.file names",
+    "config.file": "give the path of a file on the disk of the driver and of each executor, without a password",
+    "state.path": "leave the password or token out of the URL, and give it to the driver and to each executor as the "
+    "storage's own variables, such as AWS_SECRET_ACCESS_KEY",
+}
+"""Options whose value may have a password in it, and the remedy."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceOptions:
@@ -82,12 +91,9 @@ class SourceOptions:
         for name in given:
             if not name.startswith(KAFKA_PREFIX) and name not in _NAMES:
                 raise ConfigurationError(name, None, f"no such option: use kafka.*, {', '.join(_NAMES)}")
-        if has_secret(given.get("state.path", "")):
-            remedy = (
-                "Spark shows options in plans and in its UI: leave the password or token out of the URL, and give it "
-            )
-            remedy += "to the driver and to each executor as the storage's own variables, such as AWS_SECRET_ACCESS_KEY"
-            raise ConfigurationError("state.path", None, remedy)
+        for name, remedy in _WITHOUT_LOGIN.items():
+            if has_secret(found := given.get(name, "")) or (name == _SERVERS and "@" in found):
+                raise ConfigurationError(name, None, f"Spark shows options in plans and in its UI: {remedy}")
         failures = given.get("failures", "fail").lower()
         if failures not in ("fail", "report"):
             raise ConfigurationError("failures", failures, "give fail or report")

@@ -50,6 +50,9 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "kafka.sasl.jaas.config": SECRET}, "kafka.sasl.jaas.config"),
         ({**BROKERS, "password": SECRET}, "password: no such option"),
         ({**BROKERS, "state.path": f"s3://key:{SECRET}@bucket/state"}, "state.path: Spark shows options"),
+        ({**BROKERS, "config.file": f"s3://key:{SECRET}@bucket/kafka.json"}, "config.file: Spark shows options"),
+        ({"Kafka.Bootstrap.Servers": f"b0:1,u:{SECRET}@b1:9092"}, "kafka.bootstrap.servers: Spark shows options"),
+        ({"kafka.bootstrap.servers": f"SASL_SSL://u:{SECRET}@b1:1"}, "kafka.bootstrap.servers: Spark shows options"),
         ({**BROKERS, "state.path": f"abfss://c@a/state?sas_token={SECRET}"}, "state.path: Spark shows options"),
     ],
 )
