@@ -114,7 +114,7 @@ class ChangesReader(DataSourceStreamReader):
         """Assign the groups to buckets, on the driver."""
         import pyarrow as pa
 
-        cluster_id, groups = self._list(end["batch"], start)
+        cluster_id, groups = self._list(end["batch"], start, end)
         self._token = self._token or self.state.mark()
         count = _buckets(end)
         buckets = [array("q") for _ in range(count)]
@@ -141,11 +141,11 @@ class ChangesReader(DataSourceStreamReader):
         """Remove the observations of earlier batches, which are no longer needed."""
         self.state.forget(end["batch"] - 1, end.get(_STREAM))
 
-    def _list(self, batch: int, start: dict[str, int]) -> tuple[str | None, Any]:
+    def _list(self, batch: int, *offsets: dict[str, int]) -> tuple[str | None, Any]:
         if self._listed is None or self._listed[0] != batch:
             self._listed = (batch, *run(list_in_scope(self.options, PushedFilters()), "driver"))
         cluster_id, groups = self._listed[1:]
-        self._known = self._known or self._cluster_of(start)
+        self._known = self._known or next(filter(None, map(self._cluster_of, offsets)), None)
         if None not in (cluster_id, self._known) and cluster_id != self._known:
             raise ConfigurationError(
                 "kafka.bootstrap.servers",

@@ -160,3 +160,28 @@ async def test_a_restart_that_reaches_another_cluster_fails_and_removes_nothing(
                 ConfigurationError, match=r"bootstrap.servers: lead to .* 'staging', .* 'prod'.*checkpoint and fo"
             ):
                 await batch()
+
+
+async def test_a_first_batch_that_is_repeated_on_another_cluster_fails_and_mixes_nothing(tmp_path: Path) -> None:
+    options = {"with.lag": "false", "state.path": str(tmp_path), "groups.per.partition": "1"}
+    begun: dict[str, int] = {}
+    for cluster_id in ("prod", "staging"):
+        groups = {f"g-{number}" for number in range(8)}
+        async with FakeCluster(groups=groups, cluster_id=cluster_id) as cluster:
+            cluster.control(
+                OFFSET_FETCH,
+                lambda _, version, request: answers.offset_fetch(
+                    version,
+                    {group.group_id: ErrorCode.none for group in request.groups},
+                    {("t", 0): (1, ErrorCode.none)},
+                ),
+            )
+            reader = ChangesReader(SourceOptions.parse(options | {"kafka.bootstrap.servers": cluster.bootstrap}))
+            if cluster_id == "prod":
+                begun = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
+                buckets = await asyncio.to_thread(reader.partitions, {"batch": 0}, begun)
+                for bucket in buckets[:-1]:  # and then its driver is killed
+                    await asyncio.to_thread(reader.read, bucket)
+                continue
+            with pytest.raises(ConfigurationError, match="the stream has observed 'prod'"):
+                await asyncio.to_thread(reader.partitions, {"batch": 0}, begun)
