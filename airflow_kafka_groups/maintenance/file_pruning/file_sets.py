@@ -243,7 +243,9 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         name = _OWN_NAME[folder]
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
-        times = [parse_time(content[name]) for name in _counts_from(folder) if name in content]
+        spares_none = folder == paths.CHANGES and content.get("dry_run") is True  # a keep-alive's has the times, too
+        names = () if spares_none else _counts_from(folder)
+        times = [parse_time(content[name]) for name in names if name in content]
         if path.name.endswith(_BEFORE_ENDING) and not times and brought_back(content):
             times = [file_set.made_at]  # as earlier versions recorded it
         if folder in (paths.PLANS, paths.PRUNE_PLANS):

@@ -205,13 +205,16 @@ def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
     assert all(path.exists() for path in records)
 
 
-def test_the_result_of_a_dry_run_of_a_restore_is_nothing_that_clean_ups_go_by(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["restore", "keep-alive"])
+def test_the_result_of_a_dry_run_is_nothing_that_clean_ups_go_by(tmp_path: Path, kind: str) -> None:
     """With the snapshots of a folder that nobody uses any more, it stayed for good."""
     snapshot(tmp_path, 59)
     snapshot(tmp_path, 0)
     run_id = id_of(5)
-    content = {"run_id": run_id, "what": "restore", "dry_run": True, "counts": {}, "groups": []}
-    path = write(tmp_path, f"changes/{run_id}-restore-result.json", content)
+    content: dict[str, Any] = {"run_id": run_id, "what": kind, "dry_run": True, "counts": {}, "groups": []}
+    if kind == "keep-alive":  # its record has them in any case
+        content |= {"kept_at": ago(5).isoformat(), "kept_until": ago(-2).isoformat()}
+    path = write(tmp_path, f"changes/{run_id}-{kind}-result.json", content)
     restore(tmp_path, 0)
     assert run(tmp_path, change=3).removed["change"] == (run_id,)
     assert not path.exists()
