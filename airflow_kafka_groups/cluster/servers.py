@@ -49,6 +49,7 @@ def _server(text: str, field: str, default_port: int) -> tuple[str, int]:
         raise ConfigurationError(field, text, "the host is missing; give host:port")
     if not port:
         return host, default_port
-    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+    # Python refuses to read an integer of more than 4,300 digits.
+    if not (port.isascii() and port.isdigit() and len(port) < 10 and 0 < int(port) < 65536):
         raise ConfigurationError(field, text, "the port must be a number from 1 to 65535")
     return host, int(port)

@@ -186,7 +186,8 @@ def _columns(text: str | None, failures: str, state_path: str | None) -> tuple[s
 
 def _count(name: str, given: Mapping[str, str], least: int, most: int, default: int) -> int:
     text = given.get(name, str(default))
-    if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
+    # Python refuses to read an integer of more than 4,300 digits.
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and least <= int(text) <= most):
         raise ConfigurationError(name, text, f"give a whole number from {least} to {most}")
     return int(text)
 

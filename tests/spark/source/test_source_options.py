@@ -26,6 +26,7 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
         ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
+        ({**BROKERS, "groups.per.partition": "9" * 5_000}, "9...): give a whole number from 1"),
         ({**BROKERS, "min.interval.seconds": "-1"}, "min.interval.seconds (got '-1'): give a whole number from 0"),
         ({**BROKERS, "columns": "group_id,toppic"}, "columns (got 'toppic'): no such column: use cluster_id, obser"),
         ({**BROKERS, "columns": "topic,topic"}, "columns (got 'topic,topic'): name each column once"),
