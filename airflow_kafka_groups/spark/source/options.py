@@ -155,7 +155,7 @@ def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[st
     if _JSON_LIST.match(text):
         try:
             return check_patterns(name, json.loads(text))
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise ConfigurationError(name, text, f"is not a JSON list of patterns: {error}") from None
     if text.startswith("re:"):
         return check_patterns(name, (text,))
@@ -229,6 +229,8 @@ def _settings(text: str, option: str, where: str) -> dict[str, Any]:
         except json.JSONDecodeError as error:
             remedy = f"is no JSON object (line {error.lineno}, column {error.colno})"
             raise ConfigurationError(option, where, remedy) from None
+        except ValueError:
+            raise ConfigurationError(option, where, "has a number of thousands of digits: correct it") from None
         return {str(name): value for name, value in found.items()}
     settings: dict[str, Any] = {}
     for number, line in enumerate(re.split(r"\r?\n", text), 1):  # other ends of lines may be part of a password

@@ -36,6 +36,7 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
         ({**BROKERS, "failures": "skip"}, "failures (got 'skip'): give fail or report"),
         ({**BROKERS, "include": "a,,b"}, "include (got ''): remove the empty pattern"),
         ({**BROKERS, "exclude": '["a"'}, "exclude (got '[\"a\"'): is not a JSON list of patterns"),
+        ({**BROKERS, "exclude": f'["a", {"9" * 5_000}]'}, "...): is not a JSON list of patterns"),
         (
             {**BROKERS, "exclude": "b-*, re:a{1,3}"},
             "exclude (got 'b-*, re:a{1,3}'): a comma seems to be part of a pattern",
@@ -183,3 +184,11 @@ def test_a_spark_that_knows_no_filters_of_sources_is_named_with_the_remedy(monke
     monkeypatch.delattr(datasource, "Filter")
     with pytest.raises(ImportError, match=r"pyspark 4.* is too old for the data source kafka_groups: use Spark 4\.1"):
         source._check_requirements()
+
+
+def test_a_file_with_a_number_of_thousands_of_digits_is_named(tmp_path: Path) -> None:
+    (file := tmp_path / "kafka.json").write_text(
+        f'{{"bootstrap.servers": "b1:9092", "socket.timeout.ms": {"9" * 5_000}}}'
+    )
+    with pytest.raises(ConfigurationError, match=r"config\.file .*kafka.json'\): has a number of thousands of digits"):
+        SourceOptions.parse({"config.file": str(file)}).client_config()
