@@ -7,8 +7,8 @@ import re
 from itertools import chain
 from urllib.parse import unquote
 
-_WITHOUT_PORTS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
-"""Of a URL with one of these schemes, what precedes the first slash is a bucket or container, which has no port."""
+OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
+"""Schemes of URLs that begin with a bucket or container, which has no port; folders there are parts of names."""
 _PARAMETER = re.compile(
     r"[?&#;](?:sig|delegation"
     r"|[^=&#;/]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;/]*)=",
@@ -44,7 +44,7 @@ def _has_password(scheme: str, rest: str) -> bool:
     host, colon, port = place.partition(":")
     if not colon or "@" not in rest:
         return False
-    return scheme in _WITHOUT_PORTS or not (host and port.isdecimal())
+    return scheme in OBJECT_STORES or not (host and port.isdecimal())
 
 
 def strings_in(text: str) -> list[str]:

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts import local_files
+from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
 
-_WITHOUT_FOLDERS = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NAMES = r"(?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
 _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
@@ -28,7 +28,7 @@ _SECRETS = re.compile(
 
 def has_folders(path: StoragePath) -> bool:
     """Return whether folders are there by themselves, as on a disk; of an object store they are parts of names."""
-    return getattr(path, "protocol", None) not in _WITHOUT_FOLDERS  # an ObjectStoragePath's
+    return getattr(path, "protocol", None) not in OBJECT_STORES  # an ObjectStoragePath's
 
 
 def make_folder(folder: StoragePath) -> None:
