@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from airflow_kafka_groups.contracts.formats import FORMAT
@@ -19,14 +18,14 @@ def read_json(
     error: type[MaintenanceError],
     *,
     formats: Collection[int] | None = (FORMAT,),
-    only_head_of: Collection[str] = (),
+    part: Callable[[bytes], bytes] = bytes,
 ) -> dict[str, Any]:
     """Read a JSON object.
 
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
-    :param only_head_of: kinds of changes whose groups, with all their offsets, are left out unparsed. Default: none.
+    :param part: returns what to parse of the file's content. Default: all of it.
 
     Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
@@ -38,16 +37,7 @@ def read_json(
         raise
     if data is None:
         raise error(f"{what} is missing: there is no {path}")
-    return parse_json(_without_groups(data, only_head_of), path, what, error, formats=formats)
-
-
-def _without_groups(data: bytes, kinds: Collection[str]) -> bytes:
-    """Return the record of a change of these kinds without its groups, which it ends with; any other as it is."""
-    head, groups, _ = data.partition(b'"groups": [') if kinds else (b"", b"", b"")
-    try:
-        return shorter if groups and json.loads(shorter := head + groups + b"]}")["what"] in kinds else data
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return data
+    return parse_json(part(data), path, what, error, formats=formats)
 
 
 def is_there(path: StoragePath) -> bool:

@@ -23,6 +23,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, Sto
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from airflow_kafka_groups.maintenance.storage_access import raised_by
@@ -38,7 +39,6 @@ KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
-_MOVES = ("reset", "delete offsets")  # these create no group
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
     Return ``None`` for one that is damaged: nothing was changed before it was complete.
     """
     try:
-        record = read_json(path, "the record of a change", MaintenanceError, only_head_of=_MOVES)
+        record = read_json(path, "the record of a change", MaintenanceError, part=without_moves)
         return {"what": record["what"], "groups": [str(group["group_id"]) for group in brought_back(record)]}
     except StorageError:
         raise

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.storage import Layout, parse_json, write_json, write_listing
 
@@ -36,3 +37,11 @@ def test_the_offsets_of_a_reset_are_not_parsed(
     found = KeepAliveRecords(layout).read()
     assert len(found) == (50 if is_parsed else 0)
     assert (lengths[0] < 200, lengths[0] == len(path.read_bytes())) == (not is_parsed, is_parsed)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b'{"groups": [', b'{"what": 1, "groups": []}', b'{"what": "reset"}', b'{"what": {}, "groups": ['],
+)
+def test_what_is_no_record_of_such_a_change_stays_as_it_is(content: bytes) -> None:
+    assert without_moves(content) == content
