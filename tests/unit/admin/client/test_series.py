@@ -113,7 +113,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_behind() -> None:
         assert call.cancelled()
         again = await admin.alter_consumer_group_offsets(dict.fromkeys(GROUPS, COMMIT))
         again.raise_for_errors()
-    gc.collect()
+    gc.collect(1)  # what this test left is young
     assert troubles == []
 
 

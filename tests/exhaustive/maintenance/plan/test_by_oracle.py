@@ -21,9 +21,9 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGr
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 from airflow_kafka_groups.models import GroupType
+from tests.exhaustive.maintenance.plan import oracle
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
-from tests.unit.maintenance.plan import oracle
 from tests.unit.maintenance.scene import LATER, judge, layout_in, snapshot
 
 DAY = 86_400.0
