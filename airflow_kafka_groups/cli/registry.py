@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ExitCode(IntEnum):
-    """The exit codes of all commands, documented in docs/command-line.md."""
+    """The exit codes of all commands, documented in docs/howto/command-line.md."""
 
     DONE = 0
     FAILED = 1

@@ -1,6 +1,6 @@
 """The DAGs folder of the demo: the shipped DAGs, of which the clean-up is given a notifier, and one more.
 
-A team does the same: ``airflow-kafka-groups copy-dags``, and the notifier of docs/policy.md.
+A team does the same: ``airflow-kafka-groups copy-dags``, and the notifier of docs/howto/policy.md.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ def command_line_page() -> str:
     """Return the page."""
     return page(
         "Command-line options",
-        "Every command with its arguments. [The command line](../command-line.md) shows how to use them, and lists the "
-        f"exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as `{PROGRAM}`.",
+        "Every command with its arguments. [The command line](../howto/command-line.md) shows how to use them, and "
+        f"lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as `{PROGRAM}`.",
         *(_section(name) for name in COMMANDS),
     )
 

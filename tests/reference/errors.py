@@ -24,11 +24,11 @@ def errors_page() -> str:
     for error in public_errors():
         name = error.__name__
         bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-        rows.append((f"[`{name}`](../troubleshooting.md#{name.lower()})", bases, summary(error)))
+        rows.append((f"[`{name}`](../help/troubleshooting.md#{name.lower()})", bases, summary(error)))
     return page(
         "Exceptions",
         "Every exception that the package raises, importable from `airflow_kafka_groups.exceptions`. "
-        "[Troubleshooting](../troubleshooting.md) has cause and remedy of each.",
+        "[Troubleshooting](../help/troubleshooting.md) has cause and remedy of each.",
         f"```text\n{inspect.cleandoc(tree[1])}\n```",
         table(("exception", "bases", "meaning"), rows),
     )

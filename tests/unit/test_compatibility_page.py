@@ -12,7 +12,7 @@ from tests.lanes import pythons
 from tests.lanes.project import LANES, MISSING_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "compatibility.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "help" / "compatibility.md").read_text(encoding="utf-8")
 FOLDERS = [ROOT / "tests" / name for name in ("unit", "exhaustive")]
 
 

@@ -9,7 +9,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def test_every_corner_has_tests_that_exist() -> None:
-    rows = [line for line in (ROOT / "docs" / "corners.md").read_text().splitlines() if line.startswith("| ")][1:]
+    rows = [
+        line for line in (ROOT / "docs" / "concepts" / "corners.md").read_text().splitlines() if line.startswith("| ")
+    ][1:]
     named = [re.findall(r"`(test_\w+)`", row.rpartition(" | ")[2]) for row in rows]
     assert len(rows) > 25
     assert all(named), "each row names at least one"

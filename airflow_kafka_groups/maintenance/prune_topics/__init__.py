@@ -2,5 +2,5 @@
 
 In: snapshots with subscriptions. Out: a sealed plan, a backup, entries in the journal of deletions, and a result for
 each topic of a group. ``judging`` finds abandoned topics, ``planning`` applies the policy, ``service`` deletes.
-docs/prune-topics.md explains it to users.
+docs/howto/prune-topics.md explains it to users.
 """

@@ -1,7 +1,7 @@
 """The unread ranges of a group, computed from its committed offsets and the log ends. No I/O.
 
 Every case other than "committed within the log" must be decided by the user's policy, or the job stops.
-docs/spark-backlog.md lists the cases.
+docs/spark/backlog.md lists the cases.
 """
 
 from __future__ import annotations

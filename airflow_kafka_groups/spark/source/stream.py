@@ -1,4 +1,4 @@
-"""The stream of changes: commits that are new, moved or removed since the last micro-batch. See docs/spark-source.md.
+"""The stream of changes: commits that are new, moved or removed since the last micro-batch. See docs/spark/source.md.
 
 Kafka has no history of commits, so each micro-batch reads all groups and compares them with the previous one. The
 observations of a batch are stored below ``state.path``, one file per bucket and batch: a batch that is repeated after a

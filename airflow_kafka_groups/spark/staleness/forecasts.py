@@ -1,4 +1,4 @@
-"""Forecasts of a group's lag and of its offsets, as docs/spark-judge-staleness.md derives them. No decision uses them.
+"""Forecasts of a group's lag and of its offsets, as docs/spark/judge-staleness.md derives them. No decision uses them.
 
 All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
 (or, for the lag trend of a group that is not idle, of its current life). Without known ends there is no forecast.

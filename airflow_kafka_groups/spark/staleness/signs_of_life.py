@@ -1,7 +1,7 @@
 """Signs of life in incomplete snapshots: they end an idle time, and never make one longer.
 
 A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts,
-as docs/spark-judge-staleness.md says: the next complete snapshot then begins a new idle time. An error in it is no
+as docs/spark/judge-staleness.md says: the next complete snapshot then begins a new idle time. An error in it is no
 sign, since the groups of a broker that is down have one.
 """
 

@@ -1,4 +1,4 @@
-"""docs/deletion-went-wrong.md: its DAG undoes a deletion, and its function tells what happened to a group."""
+"""docs/howto/deletion-went-wrong.md: its DAG undoes a deletion, and its function tells what happened to a group."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONN_ID = "kafka_groups_default"
 
 
 def snippet(name: str) -> str:
-    page = (ROOT / "docs/deletion-went-wrong.md").read_text()
+    page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
     found = re.search(rf"<!-- START {name} -->\n```python\n(.*?)```\n<!-- END {name} -->", page, re.DOTALL)
     assert found, f"the page has lost {name}"
     return found[1]

@@ -1,4 +1,4 @@
-"""docs/troubleshooting.md: every exception has an entry with cause and remedy, and every message exists."""
+"""docs/help/troubleshooting.md: every exception has an entry with cause and remedy, and every message exists."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.pages import DOCS, ROOT
 from tests.sources import parsed
 
 PACKAGE = ROOT / "airflow_kafka_groups"
-PAGE = (DOCS / "troubleshooting.md").read_text()
+PAGE = (DOCS / "help" / "troubleshooting.md").read_text()
 HEADER = "| message | cause | remedy |\n|---|---|---|\n"
 ENTRIES = {
     name: text.partition("\n## ")[0].partition(HEADER)[2].strip().splitlines()
@@ -90,8 +90,8 @@ def test_a_message_that_nothing_says_is_noticed() -> None:
 
 
 def refusals() -> list[str]:
-    """Return what a restore says by docs/deletion-went-wrong.md, without the kind of its refusal."""
-    page = (DOCS / "deletion-went-wrong.md").read_text()
+    """Return what a restore says by docs/howto/deletion-went-wrong.md, without the kind of its refusal."""
+    page = (DOCS / "howto" / "deletion-went-wrong.md").read_text()
     table = page.partition("### What it refuses\n")[2].partition("|---|---|---|\n")[2].partition("\n\n")[0]
     cells = [line.strip("|").split(" | ")[0].strip() for line in table.splitlines()]
     return [re.sub(r"^(kept|skipped): ", "", cell) for cell in cells]

@@ -1,4 +1,4 @@
-"""Pruning a topic of a live group on real brokers of each version, and what undoes it. docs/prune-topics.md has it."""
+"""Prune a topic of a live group on real brokers of each version, and undo it: docs/howto/prune-topics.md."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ def test_the_example_of_the_docs_runs(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    page = ROOT / "docs" / "spark-backlog.md"
+    page = ROOT / "docs" / "spark" / "backlog.md"
     found = re.search(r"<!-- START process_backlog_example -->\s*```python\n(.*?)```", page.read_text(), re.DOTALL)
     assert found
     fill(kafka, {("pb-docs", 0): 4})

@@ -1,4 +1,4 @@
-"""The queries of docs/spark-tables.md, as they are there, on tables that the jobs wrote."""
+"""The queries of docs/spark/tables.md, as they are there, on tables that the jobs wrote."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-PAGE = (DOCS / "spark-tables.md").read_text()
+PAGE = (DOCS / "spark" / "tables.md").read_text()
 QUERIES = dict(re.findall(r"\n\*\*(.+?)\*\*[^\n]*\n\n```sql\n(.+?)\n```", PAGE, re.DOTALL))
 NOW = datetime.now(UTC)
 

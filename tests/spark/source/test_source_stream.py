@@ -113,11 +113,11 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 def test_the_examples_of_the_documentation_run(
     spark: SparkSession, kafka43: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (ROOT / "docs" / "spark-source.md").read_text()
+    text = (ROOT / "docs" / "spark" / "source.md").read_text()
     names: dict[str, Any] = {"spark": spark}
     for example in ("source_example", "stream_example"):
         found = re.search(rf"<!-- START {example} -->\n```python\n(.*?)```", text, re.DOTALL)
-        assert found, f"docs/spark-source.md has lost its {example}"
+        assert found, f"docs/spark/source.md has lost its {example}"
         code = found[1].replace("broker1:9092", kafka43.bootstrap).replace("/streams/app", str(tmp_path))
         exec(compile(code, example, "exec"), names)
     assert "sum(lag)" in capsys.readouterr().out

@@ -50,9 +50,9 @@ spark.ui.port 0
 
 
 def example(name: str) -> str:
-    text = (REPOSITORY / "docs" / "spark-source.md").read_text()
+    text = (REPOSITORY / "docs" / "spark" / "source.md").read_text()
     found = re.search(rf"<!-- START {name} -->\n```python\n(.*?)```", text, re.DOTALL)
-    assert found, f"docs/spark-source.md has lost its {name}"
+    assert found, f"docs/spark/source.md has lost its {name}"
     return found[1]
 
 

@@ -1,4 +1,4 @@
-"""docs/command-line.md is true of the program: its commands, options, examples and exit codes."""
+"""docs/howto/command-line.md is true of the program: its commands, options, examples and exit codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.main import parse
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 
-PAGE = (Path(__file__).parents[3] / "docs/command-line.md").read_text()
+PAGE = (Path(__file__).parents[3] / "docs/howto/command-line.md").read_text()
 BLOCKS = "".join(re.findall(r"```shell\n(.*?)```", PAGE, re.DOTALL))
 EXAMPLES = [line for line in BLOCKS.splitlines() if line.startswith(PROGRAM) and "--help" not in line]
 

@@ -1,4 +1,4 @@
-"""What docs/policy.md and docs/formats.md say of a plan, read naively: no code of the package is used.
+"""What docs/howto/policy.md and docs/formats.md say of a plan, read naively: no code of the package is used.
 
 A group is a mapping with ``id``, ``type``, ``topics``, ``family``, ``shape``, ``idle``, ``observations`` and
 ``verdict``; a policy is what its YAML file has.

@@ -103,7 +103,7 @@ async def test_once_the_time_is_over_of_which_the_owner_was_told_nobody_is_notif
 
 
 async def test_a_shortened_notice_ends_at_the_latest_when_the_first_message_said(tmp_path: Path) -> None:
-    """So docs/policy.md says. The second message restarted the period: the group waited longer for the edit."""
+    """So docs/howto/policy.md says. The second message restarted the period: the group waited longer for the edit."""
     long = "version: 1\ndefaults: {contact: a}\nrules: [{name: r, action: delete, idle: 1d, notice: 4d}]\n"
     story = Story(tmp_path, "pay1", policy=long)
     story.notify(await story.plan(NOW), NOW + timedelta(minutes=5))

@@ -1,6 +1,6 @@
 """Products other than Apache Kafka, each as a scripted cluster with its recorded versions and behaviour.
 
-docs/compatibility.md names these tests.
+docs/help/compatibility.md names these tests.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def test_an_interrupt_whose_message_nobody_reads_completes_the_record(
     main(to_apply)
     assert sorted(admin.deleted) == ["a", "b"]
     run = only_run(tmp_path, backed_up)
-    assert run.ended, "docs/command-line.md: Ctrl-C: the groups that are left are kept, and the record is completed"
+    assert run.ended, "howto/command-line.md: Ctrl-C: the groups that are left are kept, and the record is completed"
     assert {name: item.outcome.value for name, item in run.outcomes.items()} == {"a": "deleted", "b": "deleted"}
 
 

@@ -96,7 +96,7 @@ def test_a_deletion_demands_no_less_than_the_plan_did(
 
 
 def test_a_rule_for_a_family_demands_nothing_of_a_group_that_is_not_of_it() -> None:
-    """docs/policy.md: the notice of a rule with ``clients`` holds for each group that its other conditions match."""
+    """docs/howto/policy.md: the notice of a rule with ``clients`` holds for all that its other conditions match."""
     match = Match(families=("uuid",), clients=("job-*",))
     jobs = Rule(name="jobs", action=RuleAction.DELETE, match=match, min_idle_seconds=DAY, min_observations=2,
                 notice_seconds=5 * DAY, approval=True)  # fmt: skip

@@ -82,13 +82,13 @@ def test_a_ready_made_rule_can_be_used_by_its_name_and_changed(name: str, tmp_pa
 
 
 def test_the_shapes_are_on_the_page() -> None:
-    page = (ROOT / "docs" / "policy.md").read_text()
+    page = (ROOT / "docs" / "howto" / "policy.md").read_text()
     assert all(f"`{shape}`" in page for shape in TailShape)
     assert all(f"`{name}`" in page for name in (*READY_MADE, *RuleAction, *RULE, *RULE["match"]["properties"]))
 
 
 def test_the_example_of_the_documentation_is_a_policy(tmp_path: Path) -> None:
-    example = (ROOT / "docs" / "policy.md").read_text().partition("```yaml\n")[2].partition("```")[0]
+    example = (ROOT / "docs" / "howto" / "policy.md").read_text().partition("```yaml\n")[2].partition("```")[0]
     assert "tests:" in example
     policy = policy_of(tmp_path, example)
     assert (len(policy.rules), policy.warnings) == (9, ())
