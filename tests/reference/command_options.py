@@ -15,7 +15,8 @@ def command_line_page() -> str:
     return page(
         "Command-line options",
         "Every command with its arguments. [The command line](../howto/command-line.md) shows how to use them, and "
-        f"lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as `{PROGRAM}`.",
+        "lists the exit codes. `python -m airflow_kafka_groups` and `airflow kafka-groups` are the same as "
+        f"`{PROGRAM}`.",
         *(_section(name) for name in COMMANDS),
     )
 
