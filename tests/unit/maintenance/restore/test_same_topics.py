@@ -96,6 +96,20 @@ async def test_other_topics_of_a_group_are_restored(tmp_path: Path) -> None:
     assert found["g7"].partitions == 1
 
 
+async def test_a_topic_of_which_another_partition_was_skipped_fails_too(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin(log=(0, 1_000)), layout_in(tmp_path)
+    admin.ids = dict(IDS)
+    for group_id in GROUPS:
+        admin.add(group_id, ("t", 0, 900), ("t", 1, 5_000))  # behind the end of its log
+    plan, _ = await backed_up(admin, layout)
+    admin.groups.clear()
+    at_commit(admin, 4, lambda: recreate(admin))
+    found = await restore(admin, layout, plan.plan_id)
+    assert [list(found[group_id].skipped) for group_id in GROUPS] == [["t[1]"]] * 4 + [["t[1]", "t[0]"]] * 4
+    assert [found[group_id].outcome.value for group_id in GROUPS] == ["failed"] * 4 + ["kept"] * 4
+    assert "its id is new-id and was old-id, while offsets of t were committed" in found["g0"].reason
+
+
 async def test_ids_that_cannot_be_read_keep_what_is_left(tmp_path: Path) -> None:
     admin, layout, plan_id = await lost(tmp_path)
     at_commit(admin, 4, lambda: setattr(admin, "ids_fail_with", timeout()))
