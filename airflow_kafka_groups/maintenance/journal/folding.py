@@ -37,6 +37,7 @@ def fold(
             for group_id, when in intents_of(entry, at):
                 intents[group_id] = when
                 outcomes[group_id] = _possibly_deleted(group_id)  # also after an earlier intent that was not sent
+                decided_at.pop(group_id, None)
             for outcome, when in outcomes_of(entry, at):
                 outcomes[outcome.group_id], decided_at[outcome.group_id] = outcome, when
         for rows in body:

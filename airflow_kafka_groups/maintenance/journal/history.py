@@ -40,7 +40,7 @@ class RunRecord:
     :param begun: the content of its first entry.
     :param outcomes: the latest outcome of each group; ``unknown`` for an intent without one.
     :param intents: when the intent to delete a group was recorded, for each group that had one.
-    :param decided_at: when the outcome was recorded, for each group.
+    :param decided_at: when the outcome was recorded, for each group that has one since its last intent.
     :param ended: the content of its last entry; ``None`` when it was interrupted or is still running.
     :param path: its last entry, or the first one while there is no last.
     """

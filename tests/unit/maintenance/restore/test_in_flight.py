@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import OutcomeUnknownError, StorageError
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
 from airflow_kafka_groups.maintenance import storage
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
@@ -95,6 +96,26 @@ async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_cal
     assert report.counts["deleted"] == 2
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
     assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
+
+
+async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_recorded(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one was too late to leave, so the groups are read again, and a second intent follows."""
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    second, requests = admin.delete_consumer_groups, itertools.count(1)
+
+    async def delete(ids: Any, *what: Any, **how: Any) -> Any:
+        if next(requests) == 1:
+            return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in ids)
+        return await second(ids, *what, **how)
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", delete)
+    report = (await delete_plan(admin, layout, plan)).report
+    (result,) = (await begun[0]).results
+    assert (next(requests), report.counts["deleted"]) == (3, 2)
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
 async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_its_request(
