@@ -244,6 +244,8 @@ class RunJournal:
         when = self._time(at)
         self._chain.append({"kind": "intent", "at": when, **more, **intents_json(groups)})
         self._intents |= dict.fromkeys(groups, when)
+        for group_id in groups:  # what was decided before is of another request, which did not leave
+            self._decided.pop(group_id, None)
 
     def overtaken(self) -> bool:
         """Return whether another run that may delete has begun since; to be asked between an intent and its request.

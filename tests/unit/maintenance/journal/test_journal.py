@@ -259,6 +259,16 @@ def test_a_second_intent_after_one_that_was_not_sent_counts_again(tmp_path: Path
 PLAN, OTHER = "20261101T000000Z-00000001", "20261101T000000Z-00000002"
 
 
+def test_an_outcome_that_only_the_end_has_is_not_as_old_as_the_one_before_its_intent(tmp_path: Path) -> None:
+    run = begin(tmp_path)
+    run.intend({"a": "f"}, NOW)
+    run.conclude([kept("a", Reason.TOO_SLOW, "too late")], NOW)
+    run.intend({"a": "f"}, NOW + timedelta(seconds=20))
+    run.end([deleted("a")], {}, LATER)
+    (found,) = journal_in(tmp_path).read().runs
+    assert found.possibly_deleted() == {"a": LATER}
+
+
 def _run(path: Path, plan_id: str | None, at: datetime, group_id: str) -> None:
     journal = journal_in(path)
     facts = {**header(plan_id=plan_id), "plan_id": plan_id, "request_id": "a task's own"}

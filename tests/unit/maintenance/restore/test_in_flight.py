@@ -157,6 +157,26 @@ async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
+@pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a"}], 0.05, True)])
+async def test_a_storage_that_answers_no_more_is_not_waited_for_without_end(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: list[set[str]], longest: float, waited: bool
+) -> None:
+    _, layout, _ = scene
+    answers, looks = iter(before), itertools.count()
+
+    def busy(*_: Any) -> set[str]:
+        next(looks)
+        if (answer := next(answers, None)) is None:
+            raise StorageError("503 Slow Down")
+        return answer
+
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", busy)
+    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", longest)
+    waits = in_flight.wait_for_deletions(layout, CLUSTER_ID, ["a"], LATER)
+    assert await asyncio.wait_for(waits, 5.0) is waited
+    assert waited or next(looks) == 3, "where no request was found, it is asked three times"
+
+
 @pytest.mark.parametrize("moment", ["watch", "intent"])
 async def test_a_restore_while_a_deletion_by_name_watches_or_is_about_to_intend_is_heeded(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, moment: str
