@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import (
+    BackupError,
     IncompleteListingError,
     OutcomeUnknownError,
     PartitionsFailedError,
     PlanError,
 )
+from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.floors import SiteFloors
+from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, timeout
 from tests.fakes.lease import ScriptedLease
@@ -31,8 +35,10 @@ from tests.unit.maintenance.prune_topics.scene import (
     layout_in,
     old_offsets,
     outcomes,
+    plan,
     planned,
     prune,
+    snapshots,
 )
 
 pytestmark = pytest.mark.safety
@@ -167,8 +173,28 @@ async def test_a_plan_that_does_not_fit_prunes_nothing(tmp_path: Path) -> None:
     admin.missing_brokers = {2: timeout()}
     with pytest.raises(IncompleteListingError):
         await prune(admin, layout, of)
-    admin.missing_brokers = {}
+    assert old_offsets(admin) == SAVED
+
+
+async def test_a_plan_prunes_nothing_on_another_cluster_with_the_same_id(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = plan(layout, await snapshots(admin, layout, view=partial(read_view_for_snapshot, admin)))
     admin.hosts = {7: "other"}
+    for dry_run in (True, False):
+        with pytest.raises(PlanError, match="none of its brokers"):
+            await prune(admin, layout, of, dry_run=dry_run)
+    assert old_offsets(admin) == SAVED
+
+
+async def test_a_dry_run_looks_whose_the_backup_is_too(tmp_path: Path) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    await backup_topics(admin, layout, of, now=lambda: of.created_at)
+    path = layout.backup_manifest(of.plan_id)
+    path.write_bytes(json.dumps({**json.loads(path.read_bytes()), "plan_digest": "0" * 64}).encode())
+    for dry_run in (True, False):
+        with pytest.raises(BackupError, match="does not belong to plan"):
+            await prune(admin, layout, of, dry_run=dry_run)
     assert old_offsets(admin) == SAVED
 
 
@@ -185,8 +211,10 @@ async def test_an_approval_counts_topics_and_can_except_some(tmp_path: Path) -> 
         "responded_at": of.created_at.isoformat(),
     }
     seal_answer(layout, of, confirmed=2, excluded=["zap [old]"], **answer)
-    found = await outcomes(admin, layout, of, floors=SiteFloors(approve_above=0))
-    assert found == {"app [old]": "deleted:safe", "zap [old]": "kept:excluded"}
+    result = await prune(admin, layout, of, floors=SiteFloors(approve_above=0))
+    assert fates(result) == {"app [old]": "deleted:safe", "zap [old]": "kept:excluded"}
+    approval = json.loads(result.record.read_bytes())["approval"]
+    assert (approval["approved_by"], approval["excluded"]) == ("ann", ["zap [old]"])
 
 
 async def test_of_two_runs_at_once_one_prunes(tmp_path: Path) -> None:
