@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -13,6 +14,8 @@ from airflow_kafka_groups.maintenance.shown import one_line
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_VALUES = 200_000
 _LARGEST = 4 * 1024 * 1024
+_QUOTED = re.compile(r"""(?<!\S)(['"])(?![<\\])(?:(?!\1).){2,}\1""")
+"""What YAML's errors quote of a file, such as an alias; not their own words: ``'<block end>'`` and ``'\\t'``."""
 _MOST_KNOWN = 30
 """The most words that a message names: each of 2,000 rules may have a message, and each of 500 teams is a word."""
 
@@ -75,7 +78,8 @@ def read_yaml(content: bytes, name: str) -> Document:
 
     :param content: its bytes, UTF-8.
 
-    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB.
+    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB. Of what is no YAML, it shows
+    the line's number only: whoever triggers a run may name any file, such as one of passwords.
     """
     import yaml
 
@@ -91,8 +95,8 @@ def read_yaml(content: bytes, name: str) -> Document:
     except yaml.MarkedYAMLError as exc:
         mark = exc.problem_mark or exc.context_mark
         line = 1 if mark is None else mark.line + 1
-        what = " ".join(filter(None, (exc.context, exc.problem)))
-        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; {_remedy(what)}") from exc
+        what = _QUOTED.sub("'…'", " ".join(filter(None, (exc.context, exc.problem))))
+        raise PolicyError(f"{name}, line {line}: this is no YAML: {what}; {_remedy(what)}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as exc:
         raise PolicyError(f"{name}: this is no YAML: {exc}") from exc
     return Document(name, value, lines)
