@@ -166,7 +166,7 @@ def _tls(given: Mapping[str, Any]) -> TlsConfig:
         certificate=_pem("ssl.certificate", given),
         key=_pem("ssl.key", given),
         **fields,
-        check_hostname=str(given.get(_HOST_NAMES, "https")).lower() == "https",
+        check_hostname=_checks_host_names(given),
         verify=_flag(_VERIFY, given),
     )
 
@@ -212,6 +212,14 @@ def _flag(name: str, given: Mapping[str, Any]) -> bool:
     if text not in ("true", "false"):
         raise ConfigurationError(name, given[name], "give true or false")
     return text == "true"
+
+
+def _checks_host_names(given: Mapping[str, Any]) -> bool:
+    """Read whether a certificate has to name its host: what is misspelt must not switch that off."""
+    text = str(given.get(_HOST_NAMES, "https")).lower()
+    if text not in ("https", "none"):
+        raise ConfigurationError(_HOST_NAMES, given[_HOST_NAMES], "give https, or none to accept any host name")
+    return text == "https"
 
 
 def _extensions(text: str) -> dict[str, str]:

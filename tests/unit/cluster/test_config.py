@@ -87,6 +87,9 @@ def test_sasl(spelling: str) -> None:
         ({"request_timeout_ms": "soon"}, r"request\.timeout\.ms \(got 'soon'\)"),
         ({"request_timeout_ms": 0}, r"request\.timeout\.ms"),
         ({"enable_ssl_certificate_verification": "maybe"}, r"enable\.ssl\.certificate\.verification"),
+        ({"ssl_endpoint_identification_algorithm": "htps"}, r"ssl\.endpoint\.identification\.algorithm \(got 'htps'\)"),
+        ({"ssl_endpoint_identification_algorithm": "https "}, r"identification\.algorithm .*give https, or none"),
+        ({"ssl_endpoint_identification_algorithm": True}, r"identification\.algorithm \(got True\)"),
     ],
 )
 def test_bad_settings_are_named_with_their_value(settings: dict[str, Any], field: str) -> None:
