@@ -75,7 +75,7 @@ class Output:
     def write(self, table: Table, summary: Mapping[str, Any] | None = None) -> None:
         """Write the rows; the summary is an object around them in JSON, and lines before them in a table.
 
-        CSV has the rows only. Raises ``OSError``.
+        CSV has the rows only, and on a terminal their unprintable letters escaped. Raises ``OSError``.
         """
         self.record = None if summary is None else summary.get("record")
         match self.format:
@@ -84,7 +84,8 @@ class Output:
             case "csv":
                 writer = csv.writer(_UnixLines(self._stream))
                 writer.writerow(table.columns)
-                writer.writerows([_text(value, "") for value in row] for row in table.rows)
+                shown = printable if self._stream.isatty() else str  # a terminal would obey what no program reads
+                writer.writerows([shown(_text(value, "")) for value in row] for row in table.rows)
             case _:
                 self._write_table(table, summary)
         self._stream.flush()

@@ -97,6 +97,15 @@ def test_a_name_cannot_command_the_terminal(stream: type[StringIO]) -> None:
     assert "[red]x[/red]" in shown
 
 
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_no_format_lets_a_name_command_the_terminal(form: str) -> None:
+    """Who looks at CSV on a terminal reads it as they read a table; a pipe or a file has each name as it is."""
+    table = Table("groups", ("group_id",), [("a\x1b]0;owned\x07\x1b[2J\x9b1m\u202eb\rc",)])
+    shown = written(form, table, stream=Terminal())
+    assert {letter for letter in shown if not letter.isprintable()} <= {"\n"}
+    assert list(csv.reader(StringIO(written("csv", table), newline="")))[1] == list(table.rows[0])
+
+
 def test_one_long_id_does_not_make_every_line_of_a_table_as_long() -> None:
     """By bytes: a table of 200,000 groups was of 6 GB if one of them has an id of the longest kind."""
     stream = StringIO()
