@@ -29,11 +29,13 @@ READ_BY_AIRFLOW = frozenset(
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
-    r"|(?<!security\.)authorization|connection_string",
+    r"|[_-]pwd\b|(?-i:\.pwd\b)|(?<!security\.)authorization|connection_string",
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
 """Names of what belongs to a secret, and is none."""
+_PRIVATE_KEY = "PRIVATE KEY-----"
+"""What every private key in PEM has, also within the JSON of a service account."""
 _SWITCHES = frozenset({"true", "false"})
 """Values that are never secret: masked, they would be so wherever the log has them."""
 
@@ -68,12 +70,12 @@ def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
 
 
 def is_secret(name: str, value: str) -> bool:
-    """Return whether a property or variable is secret: by its name, or by a URL or an option of Java in its value."""
+    """Return whether a property or variable is secret: by its name, or by a key, a URL or an option of Java in it."""
     if value.lower() in _SWITCHES:
         return False
     names = (name, *_OF_JAVA.findall(value))
     named = any(_SECRET.search(each) and not _NOT_ITSELF.search(each) for each in names)
-    return named or ("://" in value and has_secret(value))
+    return named or _PRIVATE_KEY in value or ("://" in value and has_secret(value))
 
 
 def hide_conf(
