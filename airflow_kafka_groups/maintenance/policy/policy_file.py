@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
@@ -31,6 +32,12 @@ from airflow_kafka_groups.maintenance.storage_access import raised_by
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
 _DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
+_WEBHOOKS = ("hooks.slack.com/", "discord.com/api/webhooks/")
+"""Places of URLs that are secret as a whole: whoever knows one can send."""
+_REFUSED_CONTACT = (
+    "is a URL with a secret in it, and plans, reports and records show it: put the URL into an Airflow connection, and "
+    "name a channel or that connection here"
+)
 _LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
 
 
@@ -234,6 +241,10 @@ def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
     ]
     if owner_file is not None:
         mapping += _owner_lines(read_yaml(owner_file, value["owner_file"]))
+    places: dict[Path, Mapping[str, Any]] = {("defaults",): value.get("defaults", {})}
+    for path, given in (places | {("owners", name): owner for name, owner in owners.items()}).items():
+        if _tells_secret(given.get("contact", "")):
+            problems.add((*path, "contact"), _REFUSED_CONTACT)
     naming = value.get("owner_from_id")
     try:
         return OwnerRules(
@@ -245,6 +256,10 @@ def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
     except ConfigurationError as exc:
         problems.add(("owner_from_id",), str(exc))
         return OwnerRules()
+
+
+def _tells_secret(contact: str) -> bool:
+    return "://" in contact and (has_secret(contact) or any(place in contact for place in _WEBHOOKS))
 
 
 def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:

@@ -1,0 +1,36 @@
+"""A contact is in the plan, in its report and in the records of notices: it is no place for a secret."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import PolicyError
+from tests.unit.maintenance.policy.files import policy_of
+
+RULES = "rules: [{name: a, action: delete, notice: 2d}]"
+
+
+@pytest.mark.parametrize(
+    "contact",
+    [
+        "https://me:hunter2@hooks/notify",
+        "https://hooks/notify?token=hunter2",
+        "https://hooks.slack.com/services/T0/B0/hunter2",
+        "https://discord.com/api/webhooks/1/hunter2",
+    ],
+)
+@pytest.mark.parametrize("where", ["owners: {pay: {groups: 'pay-*', contact: '%s'}}", "defaults: {contact: '%s'}"])
+def test_a_contact_with_a_secret_is_refused_and_not_shown(where: str, contact: str, tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match=r"line 2: .*contact is a URL with a secret") as caught:
+        policy_of(tmp_path, f"version: 1\n{where % contact}\n{RULES}\n")
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "contact", ["pay@example.com", "#pay: @oncall", "https://pay.example.com/oncall", "slack://pay"]
+)
+def test_a_contact_without_a_secret_is_taken(contact: str, tmp_path: Path) -> None:
+    policy = policy_of(tmp_path, f"version: 1\nowners: {{pay: {{groups: 'pay-*', contact: '{contact}'}}}}\n{RULES}\n")
+    assert policy.owners.contact_of("pay") == contact
