@@ -10,12 +10,12 @@ from urllib.parse import unquote
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Schemes of URLs that begin with a bucket or container, which has no port; folders there are parts of names."""
 _PARAMETER = re.compile(
-    r"[?&#;](?:sig|delegation"
-    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|credential|access_?key|account_?key)[^=&#;/]*)=",
+    r"[?&#;](?:sig|delegation|key|auth|pass|jwt"
+    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|pwd|credential|(?:access|account|api)[_-]?key)[^=&#;/]*)=",
     re.IGNORECASE,
 )
 """A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs, WebHDFS's
-``?delegation=``.
+``?delegation=``, ``?api_key=``.
 
 Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket.
 """
@@ -32,7 +32,7 @@ def has_secret(text: str) -> bool:
     if innermost == "file":  # the path on a disk, after three slashes, may have anything in it
         return _LOGIN_WITHOUT_SLASHES.match(rest) is not None
     spellings = (rest.lstrip("/"), unquote(rest).lstrip("/"))  # %3A is a colon, and %40 an @
-    return any(_has_password(innermost, each) for each in spellings) or _PARAMETER.search(rest) is not None
+    return any(_has_password(innermost, each) or _PARAMETER.search(each) for each in spellings)
 
 
 def _has_password(scheme: str, rest: str) -> bool:
