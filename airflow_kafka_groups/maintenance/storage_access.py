@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NAMES = r"(?:\b(?:sig|delegation)|(?:signature|token|secret|password|credential|access_?key|account_?key)[\w-]{0,99})"
+_NAMES = (
+    r"(?:\b(?:sig|delegation|jwt)|(?:signature|token|secret|passw(?:or)?d|pwd|credential|(?:access|account|api)[_-]?key)"
+    r"[\w-]{0,99})"
+)
 _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
 """What precedes a value in quotes; also of a mapping, where one without quotes is a number, or ``None``."""
 _SECRETS = re.compile(
     rf"({_GIVEN}')(?:[^'\\]|\\.)+|({_GIVEN}\")(?:[^\"\\]|\\.)+|({_NAMES}=)[^&\s'\"<>;,)]+"
-    r"|(\bBearer |\bAuthorization['\"]?: ?b?['\"]?\w+ )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s@'\"]+(?=@)",
+    r"|(\bBearer |\bAuthorization['\"]?: ?b?['\"]?\w+ )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s'\"]+(?=@)",
     re.IGNORECASE | re.DOTALL,
 )
 """Tokens in the URLs of requests, which libraries put into their errors: WebHDFS's, Azure's, those that are signed."""

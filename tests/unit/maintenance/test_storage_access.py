@@ -57,6 +57,10 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"cannot connect by Login(password={SECRET.encode()!r})",
         f"refused: {{'aws_secret_access_key': '{SECRET}', \"password\":\"{SECRET}\"}}",
         f"cannot connect to https://me:{SECRET.replace('/', '')}@proxy:3128",
+        f"cannot connect to https://me:p@a@{SECRET.replace('/', '')}@proxy:3128",
+        f"403, message='Forbidden', url='https://host/a?api_key={SECRET}&v=1'",
+        f"403, message='Forbidden', url='https://host/a?user=me&pwd={SECRET}'",
+        f"cannot connect by Login(user='me', passwd='{SECRET}')",
     ],
 )
 @pytest.mark.parametrize("below", [False, True])
