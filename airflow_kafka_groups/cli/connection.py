@@ -6,9 +6,9 @@ Airflow is imported for ``--conn-id`` only, and by the commands that must know t
 from __future__ import annotations
 
 import argparse
-import getpass
 import json
 import os
+import pwd
 import re
 import shlex
 import socket
@@ -214,10 +214,10 @@ def _check_defaults() -> None:
 
 
 def actor(command: str) -> dict[str, str]:
-    """Return who runs a command, as the journal records it."""
+    """Return who runs a command, as the journal records it: not as LOGNAME and USER say, which anybody can set."""
     try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container's user may have no name
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # a container's user may have no name
         user = str(os.getuid())
     return {"command": f"{PROGRAM} {command}", "user": user, "host": socket.gethostname()}
 

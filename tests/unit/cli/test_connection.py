@@ -173,11 +173,20 @@ def test_no_error_has_a_secret(
 def test_who_runs_a_command_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     assert set(actor("apply")) == {"command", "user", "host"}
 
-    def nobody() -> Any:
-        raise KeyError("uid not found")
+    def nobody(uid: int) -> Any:
+        raise KeyError(f"uid not found: {uid}")
 
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("pwd.getpwuid", nobody)
     assert actor("apply")["user"].isdecimal()
+
+
+@pytest.mark.safety
+def test_nobody_is_on_record_as_another_person_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The journal says who deleted, and so does the lease to those who wait for it."""
+    before = actor("apply")["user"]
+    for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
+        monkeypatch.setenv(name, "somebody-else")
+    assert actor("apply")["user"] == before != "somebody-else"
 
 
 PIECE = "c2VjcmV0LXNlY3JldA"
