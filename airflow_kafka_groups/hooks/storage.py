@@ -57,13 +57,7 @@ def open_policy(field: str, value: Any) -> PolicyFile:
 
     Raises ``ConfigurationError`` for a relative path, and ``PolicyError`` that names each problem with its line.
     """
-    from dataclasses import replace
-
-    from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
-
-    path = open_path(field, value)
-    # The path as it was given: an object store's own spelling loses the connection that opens it.
-    return replace(load_policy(path), path=read_text(field, value))
+    return _policy_loader(field, value)()
 
 
 def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
@@ -75,15 +69,21 @@ def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
 
     Raises ``PolicyError``, as does what it returns.
     """
+    if policy.file is None:
+        return lambda: None
+    load = _policy_loader("policy_file", policy.file.path)
+    load()
+    return load
+
+
+def _policy_loader(field: str, value: Any) -> Callable[[], PolicyFile]:
     from dataclasses import replace
 
     from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 
-    if policy.file is None:
-        return lambda: None
-    known = open_policy("policy_file", policy.file.path)
-    path = open_path("policy_file", known.path)
-    return lambda: replace(load_policy(path), path=known.path)
+    path = open_path(field, value)
+    # The path as it was given: an object store's own spelling loses the connection that opens it.
+    return lambda: replace(load_policy(path), path=read_text(field, value))
 
 
 def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
