@@ -25,7 +25,6 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 if TYPE_CHECKING:
     from airflow_kafka_groups.cli.registry import ArgumentTarget
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.floors import SiteFloors
@@ -80,19 +79,14 @@ class Cluster:
         self._args = args
 
     @cached_property
-    def hook(self) -> KafkaGroupsHook:
-        """The hook of ``--conn-id``."""
-        use_airflow_database()
-        from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-
-        return KafkaGroupsHook(self._args.conn_id)
-
-    @cached_property
     def settings(self) -> ConnectionSettings:
         """The settings of the connection. Raises ``ConfigurationError`` naming what is wrong with them."""
         args = self._args
         if args.conn_id is not None:
-            return self.hook.settings
+            use_airflow_database()
+            from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+
+            return KafkaGroupsHook(args.conn_id).settings
         from airflow_kafka_groups.hooks.settings import OFFICIAL_CONN_TYPE, read_connection
 
         if args.config is not None:
@@ -109,8 +103,6 @@ class Cluster:
 
     def client(self) -> GuardedAdminClient:
         """Build a client, under the connection's restrictions; use it in ``async with``."""
-        if self._args.conn_id is not None:
-            return self.hook.get_conn()
         from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
         return GuardedAdminClient(self.settings.client_config(), self.settings)
@@ -127,12 +119,10 @@ class Cluster:
         :param command: the command, as others see the holder.
         :param wait_seconds: how long a lease that another run holds is waited for.
         """
-        who = actor(command)
-        owner = f"the command {command!r} of {who['user']}, on {who['host']}"
-        if self._args.conn_id is not None:
-            return self.hook.lease(owner=owner, wait_seconds=wait_seconds)
         from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 
+        who = actor(command)
+        owner = f"the command {command!r} of {who['user']}, on {who['host']}"
         config, group_id = self.settings.client_config(), self.settings.lease_group_id
         return deletion_lease(config, group_id=group_id, owner=owner, wait_seconds=wait_seconds)
 

@@ -21,13 +21,14 @@ def leases() -> FakeLease:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     """Return a cluster in memory behind the connection ``kafka_groups_default``."""
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.hooks import guard
+    from airflow_kafka_groups.maintenance.deletion import lease
 
     fake = FakeAdmin(log=(0, 10))
     fake.ids = {"t": "id-of-t", "u": "id-of-u"}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
-    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: self.settings and fake)
-    monkeypatch.setattr(KafkaGroupsHook, "lease", lambda self, **asked: leases.take(**asked))
+    monkeypatch.setattr(guard, "GuardedAdminClient", lambda config, settings: fake)
+    monkeypatch.setattr(lease, "deletion_lease", lambda config, group_id, **asked: leases.take(**asked))
     return fake
 
 

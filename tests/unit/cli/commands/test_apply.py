@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.deleting import Stoppable
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
-from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
@@ -174,11 +174,11 @@ def test_the_stop_variable_keeps_the_groups(
 def test_an_interrupt_keeps_what_is_left_and_is_recorded(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def client(self: KafkaGroupsHook) -> FakeAdmin:
+    def client(self: Cluster) -> FakeAdmin:
         signal.raise_signal(signal.SIGINT)
         return admin
 
-    monkeypatch.setattr(KafkaGroupsHook, "get_conn", client)
+    monkeypatch.setattr(Cluster, "client", client)
     before = signal.getsignal(signal.SIGINT)
     code, found, said = stored(*yes(backed_up))
     assert (code, admin.deleted, found["kept_reasons"]) == (3, [], {"stopped": 2})
@@ -214,12 +214,12 @@ def test_one_interrupt_ends_the_wait_for_the_lease(
 def test_a_terminal_that_closes_stops_a_deletion_in_order(
     admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli, monkeypatch: pytest.MonkeyPatch, nohup: bool
 ) -> None:
-    def client(self: KafkaGroupsHook) -> FakeAdmin:
+    def client(self: Cluster) -> FakeAdmin:
         signal.raise_signal(signal.SIGHUP)
         signal.raise_signal(signal.SIGHUP)
         return admin
 
-    monkeypatch.setattr(KafkaGroupsHook, "get_conn", client)
+    monkeypatch.setattr(Cluster, "client", client)
     ignored = signal.signal(signal.SIGHUP, signal.SIG_IGN if nohup else signal.SIG_DFL)  # the tests may run by nohup
     before = signal.getsignal(signal.SIGHUP)
     try:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import doctor
+from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.doctor import airflow_settings, spark
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
-from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
@@ -81,7 +81,7 @@ def test_a_cluster_that_cannot_be_reached_does_not_hide_the_rest(
     stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     admin.fails_with = AuthenticationFailedError("b1:9092", "wrong password")
-    monkeypatch.setattr(KafkaGroupsHook, "get_conn", lambda self: admin)
+    monkeypatch.setattr(Cluster, "client", lambda self: admin)
     code, found, _ = stored("doctor")
     assert (code, checks(found)["connection"]) == (1, "failed")
     assert "wrong password" in found[0]["text"]
