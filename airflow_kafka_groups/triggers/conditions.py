@@ -75,7 +75,7 @@ class CoordinatorsAvailable:
     async def check(self, admin: AdminClient) -> PollResult:
         """Look up all coordinators in one batched call."""
         found = await admin.find_coordinators(self.group_ids)
-        waiting = missing(self.group_ids, found)
+        _, waiting = answers(self.group_ids, found)
         return PollResult(reached=not waiting, waiting=waiting, total=len(self.group_ids))
 
 
@@ -123,8 +123,7 @@ class OffsetsReached:
     async def check(self, admin: AdminClient) -> PollResult:
         """Read the committed offsets of all groups in one batched call."""
         found = await admin.list_consumer_group_offsets(list(self.targets), require_stable=True)
-        waiting = missing(self.targets, found)
-        there = {id_: found[id_].unwrap() for id_ in self.targets if id_ not in waiting}
+        there, waiting = answers(self.targets, found)
         waiting |= await short_of_targets(admin, there, self.targets)
         return poll_result(waiting, len(self.targets), self.any_group)
 
@@ -150,8 +149,7 @@ class LagAtMost:
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the start, end and recent offset of each partition once."""
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
-        waiting = missing(self.group_ids, found)
-        there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
+        there, waiting = answers(self.group_ids, found)
         logs = await read_log_positions(
             admin, there.values(), None if self.seconds is None else self.clock() - self.seconds
         )
@@ -183,23 +181,17 @@ def known_offset(listed: object) -> int | None:
 async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
     """Return the groups that have not reached their targets, or not certainly, with the reason.
 
-    :param groups: the committed offsets; there is a target for each group.
-    """
-    waiting = {id_: reason for id_, offsets in groups.items() if (reason := behind(targets[id_], offsets))}
-    return waiting | await past_the_end(admin, {id_: of for id_, of in groups.items() if id_ not in waiting}, targets)
-
-
-async def past_the_end(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
-    """Return the groups that have committed past the end of a partition of their targets, or whose end is unknown.
-
-    Its topic was recreated or truncated, so what they read of it is not known.
+    Of a group that has committed past the end of a partition, the topic was recreated or truncated, so what it has read
+    of it is not known.
 
     :param groups: the committed offsets, read before: a commit newer than the end offset would look like one past it.
+        There is a target for each group.
     """
-    wanted = {where for group_id in groups for where in targets[group_id]}
+    waiting = {id_: reason for id_, offsets in groups.items() if (reason := behind(targets[id_], offsets))}
+    reached = {id_: offsets for id_, offsets in groups.items() if id_ not in waiting}
+    wanted = {where for group_id in reached for where in targets[group_id]}
     ends = await admin.list_offsets(dict.fromkeys(wanted, OffsetSpec.latest())) if wanted else {}
-    waiting = {}
-    for group_id, offsets in groups.items():
+    for group_id, offsets in reached.items():
         for where in targets[group_id]:
             end, committed = known_offset(ends.get(where)), offsets.get(where)
             at = f"{where.topic}[{where.partition}]"
@@ -232,27 +224,28 @@ def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str |
     return None
 
 
-def missing(wanted: Iterable[str], found: GroupResults[V]) -> dict[str, str]:
-    """Return the error of each group without a value.
+def answers(wanted: Iterable[str], found: GroupResults[V]) -> tuple[dict[str, V], dict[str, str]]:
+    """Return the value of each group that has one, and the error of each other group.
 
     Raises ``AuthenticationFailedError`` if a broker refuses the login of a client that was connected, which no later
     poll will change, and ``ConnectionFailedError`` if no broker could be reached for any of the groups.
     """
+    there: dict[str, V] = {}
     waiting: dict[str, str] = {}
-    lost: list[ConnectionFailedError] = []
-    asked = 0
+    lost: dict[str, ConnectionFailedError] = {}
     for group_id in wanted:
-        asked += 1
         result = found.get(group_id)
         if result is None:
             waiting[group_id] = "no result"
         elif result.error is not None:
             waiting[group_id] = str(result.error)
-            lost += _lost_connection(result.error)
-    _raise_refused(lost)
-    if lost and len(lost) == asked:
-        raise lost[0]
-    return waiting
+            lost.update((group_id, error) for error in _lost_connection(result.error))
+        else:
+            there[group_id] = result.unwrap()
+    _raise_refused(lost.values())
+    if lost and not there and len(lost) == len(waiting):
+        raise next(iter(lost.values()))
+    return there, waiting
 
 
 def _raise_refused(errors: Iterable[ConnectionFailedError]) -> None:

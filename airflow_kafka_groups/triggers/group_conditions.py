@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetSpec
 from airflow_kafka_groups.triggers.conditions import (
     PollResult,
+    answers,
     known_offset,
     lagging,
-    missing,
     poll_result,
     short_of_targets,
 )
@@ -30,8 +30,8 @@ _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsExist:
-    """Groups exist, in any state.
+class _Described:
+    """The base class of conditions on what a group's coordinator says of it.
 
     :param any_group: one group is enough. Default: all of them.
     """
@@ -41,22 +41,37 @@ class GroupsExist:
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Describe all groups in one batched call."""
-        return await _described(admin, self.group_ids, _not_there, self.any_group)
+        there, waiting = answers(self.group_ids, await admin.describe_consumer_groups(self.group_ids))
+        waiting |= {id_: reason for id_, group in there.items() if (reason := self.why_not(group))}
+        return poll_result(waiting, len(self.group_ids), self.any_group)
+
+    def why_not(self, group: GroupDescription) -> str | None:
+        """Return why a group is not ready, ``None`` if it is."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupsEmpty:
-    """Groups exist and have no members. A missing group is not empty: its name may be misspelt.
+class GroupsExist(_Described):
+    """Groups exist, in any state."""
 
-    :param any_group: one group is enough. Default: all of them.
-    """
+    __slots__ = ()
 
-    group_ids: tuple[str, ...]
-    any_group: bool = False
+    def why_not(self, group: GroupDescription) -> str | None:
+        """Return the state of a group that does not exist, or may not."""
+        return f"state {group.state.value}" if group.state in _ABSENT else None
 
-    async def check(self, admin: AdminClient) -> PollResult:
-        """Describe all groups in one batched call."""
-        return await _described(admin, self.group_ids, _not_empty, self.any_group)
+
+class GroupsEmpty(_Described):
+    """Groups exist and have no members. A missing group is not empty: its name may be misspelt."""
+
+    __slots__ = ()
+
+    def why_not(self, group: GroupDescription) -> str | None:
+        """Return what a group has instead of no members."""
+        if group.state is GroupState.DEAD:
+            return "does not exist"
+        if group.state is not GroupState.EMPTY or group.members:
+            return f"state {group.state.value}, {len(group.members)} member(s)"
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +92,7 @@ class EndReached:
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the end offsets that are not known yet."""
         found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
-        waiting = missing(self.group_ids, found)
-        there = {group_id: found[group_id].unwrap() for group_id in self.group_ids if group_id not in waiting}
+        there, waiting = answers(self.group_ids, found)
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
         there = {id_: of for id_, of in there.items() if id_ not in waiting}
         waiting |= await short_of_targets(admin, there, self.targets)
@@ -130,12 +144,10 @@ class NoProgress:
 
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
         now = self.clock()
-        waiting = missing(self.group_ids, found)
-        for group_id in self.group_ids:
-            if group_id in waiting:
-                self._since.pop(group_id, None)  # a gap in the observations resets the time
-                continue
-            offsets = found[group_id].unwrap()
+        there, waiting = answers(self.group_ids, found)
+        for group_id in waiting:
+            self._since.pop(group_id, None)  # a gap in the observations resets the time
+        for group_id, offsets in there.items():
             seen = fingerprint(offsets)
             if self._since.get(group_id, ("", 0.0))[0] != seen:
                 self._since[group_id] = (seen, now)
@@ -151,37 +163,10 @@ class NoProgress:
     async def _without_lag(self, admin: AdminClient, group_ids: list[str]) -> dict[str, str]:
         if not group_ids:
             return {}
-        found = await admin.list_consumer_group_lag(group_ids)
-        waiting = missing(group_ids, found)
-        for group_id in group_ids:
-            if group_id in waiting:
-                continue
-            lag = found[group_id].unwrap()
+        there, waiting = answers(group_ids, await admin.list_consumer_group_lag(group_ids))
+        for group_id, lag in there.items():
             if lag.messages is None:
                 waiting[group_id] = "the lag is unknown"
             elif lagging(lag, total=0, partition=None) is None:
                 waiting[group_id] = "has read everything"
         return waiting
-
-
-async def _described(
-    admin: AdminClient, group_ids: tuple[str, ...], why_not: Callable[[GroupDescription], str | None], any_group: bool
-) -> PollResult:
-    found = await admin.describe_consumer_groups(group_ids)
-    waiting = missing(group_ids, found)
-    for group_id in group_ids:
-        if group_id not in waiting and (reason := why_not(found[group_id].unwrap())):
-            waiting[group_id] = reason
-    return poll_result(waiting, len(group_ids), any_group)
-
-
-def _not_there(group: GroupDescription) -> str | None:
-    return f"state {group.state.value}" if group.state in _ABSENT else None
-
-
-def _not_empty(group: GroupDescription) -> str | None:
-    if group.state is GroupState.DEAD:
-        return "does not exist"
-    if group.state is not GroupState.EMPTY or group.members:
-        return f"state {group.state.value}, {len(group.members)} member(s)"
-    return None

@@ -67,9 +67,8 @@ class FamilyGrowth:
         if digest != self._digest:
             self._limits, self._digest = {}, digest
         unknown = [each for each in self._appeared if each.group_id not in self._limits]
-        if not unknown:  # as at nearly each poll: the rules are not compiled for nothing, in the event loop
-            return self._limited_now()
-        self._limits |= dict(zip((each.group_id for each in unknown), self._decide(unknown, policy), strict=True))
+        if unknown:  # at few polls: the rules are not compiled for nothing, in the event loop
+            self._limits |= dict(zip((each.group_id for each in unknown), self._decide(unknown, policy), strict=True))
         return self._limited_now()
 
     def _limited_now(self) -> Iterator[tuple[str, NewGroup]]:
