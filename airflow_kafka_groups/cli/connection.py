@@ -131,10 +131,11 @@ class Cluster:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
         from airflow_kafka_groups.hooks.arguments import read_place
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
+        from airflow_kafka_groups.operators.dag_form import checked_defaults
 
         given: str | None = self._args.storage_path
         if given is None:
-            _check_defaults()
+            checked_defaults()  # with a misspelt name, other files would be read
         found = default_storage() if given is None else read_place("--storage-path", given)
         if found is None:
             raise ConfigurationError("--storage-path", None, f"give it, or set storage_path in {DEFAULTS}")
@@ -144,12 +145,13 @@ class Cluster:
         """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
         from airflow_kafka_groups.hooks.floors import default_cluster
         from airflow_kafka_groups.hooks.storage import open_layout
+        from airflow_kafka_groups.operators.dag_form import checked_defaults
 
         conn_id, cluster = self._args.conn_id, self._args.cluster
         if cluster is None and conn_id is None:
             raise ConfigurationError("--cluster", None, "name the cluster's folder: with --conn-id, it is that id")
         if cluster is None:
-            _check_defaults()
+            checked_defaults()
             cluster = default_cluster(str(conn_id))
         return open_layout(self.storage_path, cluster, str(conn_id))
 
@@ -193,14 +195,6 @@ def use_airflow_database() -> None:
 
     if _CONTEXT not in os.environ and not has_no_tables():
         os.environ[_CONTEXT] = "server"
-
-
-def _check_defaults() -> None:
-    """Raise for a misspelt name in the site's defaults, as the DAG files do: other files would be read."""
-    from airflow_kafka_groups.hooks.floors import site_defaults
-    from airflow_kafka_groups.operators.dag_form import check_default_names
-
-    check_default_names(site_defaults())
 
 
 def actor(command: str) -> dict[str, str]:

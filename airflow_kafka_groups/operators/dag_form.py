@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import PATTERN_OR_NUMBER
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
 
 _PATTERNS = {"type": "array", "items": {"type": "string", "minLength": 1}}
 _DURATION = {"type": ["string", "number"], "pattern": PATTERN_OR_NUMBER}
@@ -237,10 +236,15 @@ SPARK_DEFAULTS: dict[str, Any] = {"spark_conn_id": "spark_default", "spark_binar
 """Settings of the Spark jobs: they are no parameters."""
 
 
-def check_default_names(names: Iterable[str]) -> None:
-    """Raise ``ConfigurationError`` for a name in ``KAFKA_GROUPS_DEFAULTS`` that is no parameter and no setting."""
+def checked_defaults() -> dict[str, Any]:
+    """Return what ``KAFKA_GROUPS_DEFAULTS`` has.
+
+    Raises ``ConfigurationError`` unless it is a JSON object, and for a name that is no parameter and no setting.
+    """
     known = {*CLEANUP_FORM, *OTHER_FORMS, *SPARK_DEFAULTS}
-    for name in names:
+    defaults = site_defaults()
+    for name in defaults:
         if name not in known:
             remedy = f"is unknown. Known names: {', '.join(sorted(known))}"
             raise ConfigurationError(f"{DEFAULTS}, name {name!r}", None, remedy)
+    return defaults

@@ -20,8 +20,8 @@ from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_place
-from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS, site_defaults
-from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, check_default_names
+from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
+from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
 from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
@@ -41,7 +41,7 @@ def dag_params(*names: str) -> dict[str, Param]:
 
     Raises ``ConfigurationError`` if ``KAFKA_GROUPS_DEFAULTS`` is not a JSON object of known names and valid values.
     """
-    defaults = _defaults()
+    defaults = checked_defaults()
     connection = str(defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION))
     defaults = {"cluster": cluster_name_from(connection), **defaults}
     params = {}
@@ -171,7 +171,7 @@ def spark_settings() -> dict[str, Any]:
     ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``; its ``spark_conf`` adds
     properties.
     """
-    settings = {**SPARK_DEFAULTS, **{name: value for name, value in _defaults().items() if name in SPARK_DEFAULTS}}
+    settings = SPARK_DEFAULTS | checked_defaults()
     own = Path(sys.executable).with_name("spark-submit")
     arguments: dict[str, Any] = {
         "conn_id": settings["spark_conn_id"],
@@ -194,9 +194,3 @@ def _check_default(name: str, param: Param) -> None:
     except ParamValidationError as exc:
         why = str(exc).removeprefix("Invalid input for param ").partition("\n")[0]
         raise ConfigurationError(f"{DEFAULTS}.{name}", None, f"is not a value of the form: {why}") from None
-
-
-def _defaults() -> dict[str, Any]:
-    defaults = site_defaults()
-    check_default_names(defaults)
-    return defaults

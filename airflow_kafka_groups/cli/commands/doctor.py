@@ -53,16 +53,14 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 def _idle_time(args: argparse.Namespace, report: Report) -> float:
     """Return the idle time that was given, or that of the site's DAGs, in seconds."""
-    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
-    from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, check_default_names
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, checked_defaults
 
     if args.min_idle_seconds is not None:
         return read_duration("--min-idle", args.min_idle_seconds)
     usual = CLEANUP_FORM["min_idle_seconds"]["default"]
     with report.checking("defaults", f"Correct {DEFAULTS}: DAGs and commands fail by it.", ConfigurationError):
-        defaults = site_defaults()
-        check_default_names(defaults)
-        return read_duration(f"{DEFAULTS}.min_idle_seconds", defaults.get("min_idle_seconds", usual))
+        return read_duration(f"{DEFAULTS}.min_idle_seconds", checked_defaults().get("min_idle_seconds", usual))
     return read_duration("--min-idle", usual)
 
 

@@ -69,11 +69,10 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
     ``ConfigurationError`` for those that cannot be read.
     """
     from airflow_kafka_groups.hooks.arguments import read_patterns, read_text
-    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
-    from airflow_kafka_groups.operators.dag_form import check_default_names
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.operators.dag_form import checked_defaults
 
-    defaults = site_defaults()
-    check_default_names(defaults)
+    defaults = checked_defaults()
     args.site_fields = {}
     for name, (read, _) in numbers.items():
         of_site = renamed.get(name, name)
