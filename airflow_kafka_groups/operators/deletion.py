@@ -22,14 +22,11 @@ from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTer
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
     from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.operators.support.deleting import Deletion
 
 
 class DeleteGroupsOperator(DeletingOperator):
@@ -112,9 +109,7 @@ class DeleteGroupsOperator(DeletingOperator):
             groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
         )
 
-    def _deletion(
-        self, layout: Layout, request: DeletionRequest
-    ) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
+    def _deletion(self, layout: Layout, request: DeletionRequest) -> Deletion:
         """Read the arguments and return what to run."""
         from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader

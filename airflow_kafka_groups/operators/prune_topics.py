@@ -14,13 +14,10 @@ from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.operators.support.deleting import Deletion
 
 
 class PlanTopicPruningOperator(PlanningOperator):
@@ -125,7 +122,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         plan = load_prune_plan(layout, plan_id)
         policy = policy_reader(plan.policy)
 
-        def pruning(request: DeletionRequest) -> Callable[[GuardedAdminClient], Awaitable[DeletionResult]]:
+        def pruning(request: DeletionRequest) -> Deletion:
             return lambda admin: prune_by_plan(
                 admin, layout, plan_id, digest, request, approval=terms, floors=floors, policy=policy
             )

@@ -91,9 +91,7 @@ class DeletingOperator(DryRunOperator):
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
-
-        return DeletionLimits()
+        raise NotImplementedError
 
     def delete_with(self, context: Context, prepare: Callable[[DeletionRequest], Deletion]) -> DeletionResult:
         """Delete with one client.
