@@ -34,21 +34,24 @@ def read_strings(field: str, value: Any) -> list[str]:
 
     Raises ``ConfigurationError`` for anything else.
     """
+    no_json = 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)'
+    items = _list(field, value, no_json, "must be a list of strings")
+    for item in items:
+        if not isinstance(item, str) or not item:
+            raise ConfigurationError(field, item, "every item must be a non-empty string")
+    return items
+
+
+def _list(field: str, value: Any, no_json: str, no_list: str) -> list[Any]:
     parsed = value
     if isinstance(value, str):
         try:
             parsed = json.loads(value)
         except ValueError:
-            raise ConfigurationError(
-                field, value, 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)'
-            ) from None
+            raise ConfigurationError(field, value, no_json) from None
     if isinstance(parsed, str | bytes | dict) or not isinstance(parsed, Iterable):
-        raise ConfigurationError(field, value, "must be a list of strings")
-    items = list(parsed)
-    for item in items:
-        if not isinstance(item, str) or not item:
-            raise ConfigurationError(field, item, "every item must be a non-empty string")
-    return items
+        raise ConfigurationError(field, value, no_list)
+    return list(parsed)
 
 
 def read_names(field: str, value: Any) -> list[str]:
@@ -134,16 +137,8 @@ def read_words(field: str, value: Any) -> list[str]:
 
     Raises ``ConfigurationError`` for anything else: of a string, each letter would be an argument.
     """
-    parsed = value
-    if isinstance(value, str):
-        try:
-            parsed = json.loads(value)
-        except ValueError:
-            parsed = None
-    if isinstance(parsed, str | bytes | dict) or not isinstance(parsed, Iterable):
-        remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
-        raise ConfigurationError(field, value, remedy)
-    items = list(parsed)
+    remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
+    items = _list(field, value, remedy, remedy)
     for item in items:
         # A DAG that renders natively makes the word True a bool, and its text is that word again.
         if not isinstance(item, str | int | float | PurePath):
