@@ -43,29 +43,10 @@ _OAUTH_FIELDS = {
     "oauth_scope": "sasl.oauthbearer.scope",
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
-
-EXTRA_FIELDS = frozenset(
-    {
-        "security_protocol",
-        "sasl_mechanism",
-        "oauth_token_url",
-        "oauth_scope",
-        "oauth_extensions",
-        "ssl_ca_certificate",
-        "ssl_certificate",
-        "ssl_private_key",
-        "ssl_key_password",
-        "client_id",
-        "request_timeout_seconds",
-        "api_timeout_seconds",
-        "parallelism",
-        "read_only",
-        "protected_groups",
-        "lease_group_prefix",
-        "floors",
-        "properties",
-    }
-)
+_PEM_FIELDS = {"ssl_ca_certificate": "ssl.ca", "ssl_certificate": "ssl.certificate", "ssl_private_key": "ssl.key"}
+_PLAIN_FIELDS = ("security_protocol", "sasl_mechanism", "ssl_key_password", "client_id", "properties")
+_LIMIT_FIELDS = ("request_timeout_seconds", "api_timeout_seconds", "parallelism")
+EXTRA_FIELDS = frozenset({*_PLAIN_FIELDS, *_OAUTH_FIELDS, *_PEM_FIELDS, *_LIMIT_FIELDS, *OWN_FIELDS})
 
 
 class ConnectionLike(Protocol):
@@ -288,11 +269,9 @@ def _check_authentication(properties: Mapping[str, Any]) -> None:
 
 def _tls(extra: dict[str, Any]) -> dict[str, str]:
     mapped: dict[str, str] = {}
-    for name, prefix in (("ssl_ca_certificate", "ssl.ca"), ("ssl_certificate", "ssl.certificate")):
+    for name, prefix in _PEM_FIELDS.items():
         if name in extra:
             mapped |= pem_or_file(name, prefix, extra[name])
-    if "ssl_private_key" in extra:
-        mapped |= pem_or_file("ssl_private_key", "ssl.key", extra["ssl_private_key"])
     if "ssl_key_password" in extra:
         mapped["ssl.key.password"] = text_of("ssl_key_password", extra["ssl_key_password"], secret=True)
     return mapped
