@@ -51,19 +51,19 @@ class Report:
 
     def ok(self, check: str, text: str) -> None:
         """Add a finding of a check that found nothing wrong."""
-        self._add(Finding(check=check, status=Status.OK, text=text))
+        self.findings.append(Finding(check=check, status=Status.OK, text=text))
 
     def warn(self, check: str, text: str, remedy: str) -> None:
         """Add a finding of something that works with limits."""
-        self._add(Finding(check=check, status=Status.WARNING, text=text, remedy=remedy))
+        self.findings.append(Finding(check=check, status=Status.WARNING, text=text, remedy=remedy))
 
     def fail(self, check: str, text: str, remedy: str) -> None:
         """Add a finding of something that cannot work."""
-        self._add(Finding(check=check, status=Status.FAILED, text=text, remedy=remedy))
+        self.findings.append(Finding(check=check, status=Status.FAILED, text=text, remedy=remedy))
 
     def unknown(self, check: str, text: str, remedy: str = "") -> None:
         """Add a finding of something that nobody can tell."""
-        self._add(Finding(check=check, status=Status.UNKNOWN, text=text, remedy=remedy))
+        self.findings.append(Finding(check=check, status=Status.UNKNOWN, text=text, remedy=remedy))
 
     @contextmanager
     def checking(self, check: str, remedy: str, *errors: type[Exception]) -> Iterator[None]:
@@ -76,6 +76,3 @@ class Report:
             yield
         except errors as error:
             self.fail(check, f"{type(error).__name__}: {error}", remedy)
-
-    def _add(self, finding: Finding) -> None:
-        self.findings.append(finding)

@@ -116,15 +116,12 @@ class NotifyOwnersOperator(DryRunOperator):
 def _check_notifier(notifier: BaseNotifier) -> None:
     """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent."""
     name = f"{type(notifier).__module__}.{type(notifier).__qualname__}"
-    silent = any(f"{kind.__module__}.".startswith(_SILENT) for kind in type(notifier).__mro__)
     if inspect.iscoroutinefunction(getattr(notifier, "notify", None)):
-        raise ConfigurationError(
-            "notifiers", name, "its notify() is a coroutine, which nobody awaits: make it a function"
-        )
-    if silent:
-        raise ConfigurationError(
-            "notifiers", name, "it does not report a message that could not be sent: use one that raises"
-        )
+        remedy = "its notify() is a coroutine, which nobody awaits: make it a function"
+        raise ConfigurationError("notifiers", name, remedy)
+    if any(f"{kind.__module__}.".startswith(_SILENT) for kind in type(notifier).__mro__):
+        remedy = "it does not report a message that could not be sent: use one that raises"
+        raise ConfigurationError("notifiers", name, remedy)
 
 
 @contextmanager

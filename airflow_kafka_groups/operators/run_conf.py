@@ -39,15 +39,12 @@ def refuse_unknown_conf(context: Context) -> None:
         if name not in known:
             near = get_close_matches(name[:_SHOWN], known, n=1)
             remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."
-            raise UnknownConfError(
-                f"run configuration, key {name[:_SHOWN]!r}",
-                None,
-                f"is not a parameter of the DAG; {remedy} This task did nothing",
-            )
-        if params.get(name) != value:
-            raise UnknownConfError(
-                f"run configuration, key {name[:_SHOWN]!r}",
-                None,
+            why = f"is not a parameter of the DAG; {remedy}"
+        elif params.get(name) != value:
+            why = (
                 "is ignored by this Airflow ([core] dag_run_conf_overrides_params is off): leave it out, or change the "
-                "DAG's default. This task did nothing",
+                "DAG's default."
             )
+        else:
+            continue
+        raise UnknownConfError(f"run configuration, key {name[:_SHOWN]!r}", None, f"{why} This task did nothing")

@@ -134,17 +134,13 @@ def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
 
 def _text(value: object) -> str | None:
     """Return the string of an XCom: workers store it as it is, or in a site's XCom backend, Airflow's API as JSON."""
-    if not isinstance(value, str):
-        return None
-    value = _in_backend(value)
-    if not isinstance(value, str):
-        return None
-    if value.startswith('"'):
+    text = _in_backend(value) if isinstance(value, str) else None
+    if isinstance(text, str) and text.startswith('"'):
         try:
-            value = json.loads(value)
+            text = json.loads(text)
         except ValueError:
             return None
-    return value if isinstance(value, str) else None
+    return text if isinstance(text, str) else None
 
 
 def _in_backend(value: str) -> object:
