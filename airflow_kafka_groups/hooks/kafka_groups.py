@@ -79,7 +79,13 @@ class KafkaGroupsHook(BaseHook):
         ``AirflowUnavailableError`` if Airflow cannot be asked for it.
         """
         if self._settings is None:
-            self._settings = read_connection(self._connection())
+            conn_id = checked_connection_id(self.kafka_groups_conn_id)
+            try:
+                connection = self.get_connection(conn_id)
+            except (AirflowNotFoundException, PermissionError) as exc:
+                raise lookup_error(conn_id, exc) from None
+            _mask_secrets(connection)
+            self._settings = read_connection(connection)
         return self._settings
 
     def client_config(self) -> ClientConfig:
@@ -245,15 +251,6 @@ class KafkaGroupsHook(BaseHook):
             return False, str(exc)
         except (AirflowException, OSError, ImportError) as exc:
             return False, f"{type(exc).__name__}: {exc}"
-
-    def _connection(self) -> Any:
-        conn_id = checked_connection_id(self.kafka_groups_conn_id)
-        try:
-            connection = self.get_connection(conn_id)
-        except (AirflowNotFoundException, PermissionError) as exc:
-            raise lookup_error(conn_id, exc) from None
-        _mask_secrets(connection)
-        return connection
 
 
 def _in_running_loop() -> bool:

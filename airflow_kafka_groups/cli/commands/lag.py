@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.commands.selection import (
     add_group_arguments,
-    chosen_groups,
-    missing_of,
+    read_chosen,
     report_failures,
     report_missing,
 )
-from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.hooks.arguments import optional, read_integer
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.lag import GroupLag
-    from airflow_kafka_groups.admin.results import GroupResults
 
 COLUMNS = ("group_id", "partitions", "lag", "lost")
 OF_PARTITIONS = ("group_id", "topic", "partition", "lag", "lost", "flag")
@@ -47,12 +43,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
     most = optional(read_integer)("--max-lag", args.max_lag)
-
-    async def measure(admin: AdminClient) -> tuple[GroupResults[GroupLag], list[str]]:
-        found = await admin.list_consumer_group_lag(await chosen_groups(admin, args))
-        return found, await missing_of(admin, args.groups, found, "partitions")
-
-    found, missing = Cluster(args).run(measure)
+    found, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions")
     there = [lag for name, lag in found.succeeded.items() if name not in missing]
     lags = sorted(there, key=lambda lag: (-(lag.behind or 0), lag.group_id))
     unknown = [lag.group_id for lag in lags if lag.behind is None]

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.commands.selection import (
     add_group_arguments,
-    chosen_groups,
-    missing_of,
+    read_chosen,
     report_failures,
     report_missing,
 )
-from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-
-if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupResults
-    from airflow_kafka_groups.models import GroupOffsets
 
 COLUMNS = ("group_id", "topic", "partition", "offset", "leader_epoch", "metadata")
 
@@ -34,12 +26,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     A group that cannot be read, or that was named and does not exist, makes the exit code 3.
     """
-
-    async def read(admin: AdminClient) -> tuple[GroupResults[GroupOffsets], list[str]]:
-        found = await admin.list_consumer_group_offsets(await chosen_groups(admin, args))
-        return found, await missing_of(admin, args.groups, found, "topics")
-
-    found, missing = Cluster(args).run(read)
+    found, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics")
     rows = [
         (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
         for group_id, offsets in found.succeeded.items()

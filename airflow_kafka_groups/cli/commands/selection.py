@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.cli.connection import add_connection_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import absolute_place, flag_of
 from airflow_kafka_groups.cli.registry import ArgumentTarget
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
+V = TypeVar("V")
 Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
 """Options of a plan: how each is read, and its help."""
 MAX_GAP_SECONDS = 2 * 86_400
@@ -137,15 +138,24 @@ async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, with_of
     return await selected_groups(admin, filter_of(args), with_offsets=with_offsets)
 
 
-async def missing_of(admin: AdminClient, group_ids: Sequence[str], found: GroupResults[Any], what: str) -> list[str]:
-    """Return the named groups that do not exist: without an offset, brokers answer for those as for any other.
+def read_chosen(
+    args: argparse.Namespace, read: Callable[[AdminClient, list[str]], Awaitable[GroupResults[V]]], what: str
+) -> tuple[GroupResults[V], list[str]]:
+    """Return what was read of the chosen groups, and which of the named ones do not exist.
 
-    :param found: what was read of them.
-    :param what: the attribute that is empty without an offset.
+    Without an offset, brokers answer for those as for any other.
+
+    :param read: reads groups.
+    :param what: the attribute of what was read that is empty without an offset.
     """
-    bare = [name for name in group_ids if name in found.succeeded and not getattr(found.succeeded[name], what)]
-    described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
-    return sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+
+    async def read_and_look(admin: AdminClient) -> tuple[GroupResults[V], list[str]]:
+        found = await read(admin, await chosen_groups(admin, args))
+        bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]
+        described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
+        return found, sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+
+    return Cluster(args).run(read_and_look)
 
 
 def report_missing(missing: Sequence[str]) -> None:
