@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections import Counter
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,7 +31,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     behind_ends,
     log_partitions,
     ranges_of,
-    read_once,
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
@@ -107,7 +105,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, (_, schema, option) in _TABLES.items()
         if (asked := getattr(arguments, option.strip("-").replace("-", "_")))
     }
-    with KafkaAdmin(spark, properties) as admin, ExitStack() as stack:
+    with KafkaAdmin(spark, properties) as admin:
         cluster_id = admin.cluster_id()
         partitions = log_partitions(admin)
         read_until = datetime.now(UTC)
@@ -118,9 +116,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         Storage(spark, summary_path).delete_file(summary_path)
         offsets = sum(each.offsets for each in ranges)
         fit_shuffles(spark, offsets)
-        log = read_once(stack.enter_context(scanned(spark, properties, ranges)))
+        log = scanned(spark, properties, ranges)
         if behind := behind_ends(admin, ranges):
-            later = read_once(stack.enter_context(scanned(spark, properties, behind)))
+            later = scanned(spark, properties, behind)
             counts = Counter(log.counts)
             counts.update(later.counts)
             log = Scanned(rows=_joined(log.rows, later.rows), counts=dict(counts))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -138,15 +137,14 @@ def _judge_cluster(
     # What vouches for verdicts that are replaced, also of an earlier version.
     for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
         Storage(spark, path).delete_file(path)
-    with ExitStack() as stack:
-        commits = _last_commits(stack, spark, arguments, history.judged)
-        logged(commits.warnings)
-        state = judged_by.state
-        if commits.rows is not None:
-            state = with_last_commits(state, commits.rows, judged_by.observed_from)
-        few = judged_by.observations <= FEW_ROWS
-        made = judge(state, policy, arguments.offsets_retention_minutes)
-        counts, files = write_verdicts(made, output, groups, few=few)
+    commits = _last_commits(spark, arguments, history.judged)
+    logged(commits.warnings)
+    state = judged_by.state
+    if commits.rows is not None:
+        state = with_last_commits(state, commits.rows, judged_by.observed_from)
+    few = judged_by.observations <= FEW_ROWS
+    made = judge(state, policy, arguments.offsets_retention_minutes)
+    counts, files = write_verdicts(made, output, groups, few=few)
     judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(
@@ -210,9 +208,7 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
 
 
-def _last_commits(
-    stack: ExitStack, spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest
-) -> LastCommits:
+def _last_commits(spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
     if arguments.commit_history is not None:
         folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
         return read_folder(spark, folder, judged.kafka_cluster_id)
@@ -220,7 +216,7 @@ def _last_commits(
         return LastCommits(evidence=Evidence(not_read="it was not asked for"))
     path, mode = arguments.kafka_properties, arguments.commit_log
     path = path and path.replace(PLACEHOLDER, judged.cluster)
-    return read_log(stack, spark, path, mode, judged, arguments.min_idle_seconds)
+    return read_log(spark, path, mode, judged, arguments.min_idle_seconds)
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")

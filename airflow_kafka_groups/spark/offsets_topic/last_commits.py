@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import reduce
@@ -29,7 +28,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobEr
 from airflow_kafka_groups.spark.frames import read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Range
-from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     CORRUPT,
     FUTURE,
@@ -41,7 +40,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     behind_ends,
     log_partitions,
     ranges_of,
-    read_once,
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import prepare_kafka
@@ -69,16 +67,10 @@ class LastCommits:
 
 
 def read_log(
-    stack: ExitStack,
-    spark: SparkSession,
-    path: str | None,
-    mode: str,
-    judged: SnapshotManifest,
-    min_idle_seconds: float,
+    spark: SparkSession, path: str | None, mode: str, judged: SnapshotManifest, min_idle_seconds: float
 ) -> LastCommits:
     """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
 
-    :param stack: what is read is released when it closes.
     :param path: properties of Kafka's Java client; ``None`` if there are none.
     :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
         the reason.
@@ -87,7 +79,7 @@ def read_log(
     error of the moment must not weaken the evidence.
     """
     try:
-        found = _read_log(stack, spark, path, judged, min_idle_seconds)
+        found = _read_log(spark, path, judged, min_idle_seconds)
     except NoAccessError as exc:
         if mode == REQUIRED:
             raise
@@ -101,9 +93,7 @@ def read_log(
     return found
 
 
-def _read_log(
-    stack: ExitStack, spark: SparkSession, path: str | None, judged: SnapshotManifest, min_idle_seconds: float
-) -> LastCommits:
+def _read_log(spark: SparkSession, path: str | None, judged: SnapshotManifest, min_idle_seconds: float) -> LastCommits:
     begun = time.monotonic()
     if path is None:
         raise NoAccessError("the job was given no --kafka-properties")
@@ -113,6 +103,10 @@ def _read_log(
         raise NoAccessError(str(exc)) from exc
     properties = load_properties(spark, path)
     since = judged.started_at - timedelta(seconds=min_idle_seconds) - _CLOCK_SLACK
+
+    def scan(part: Sequence[Range]) -> Scanned:
+        return scanned(spark, properties, part, isolation_level="read_uncommitted", reduced=last_commits)
+
     with KafkaAdmin(spark, properties) as admin:
         if (found := admin.cluster_id()) != judged.kafka_cluster_id:
             raise JobError(
@@ -124,9 +118,9 @@ def _read_log(
         until = max(datetime.now(UTC), judged.observed_at)
         ranges = ranges_of(admin, partitions, since=since, read_committed=False)
         try:
-            logs = [_scan(stack, spark, properties, ranges)]
+            logs = [scan(ranges)]
             if behind := behind_ends(admin, ranges, read_committed=False):
-                logs.append(_scan(stack, spark, properties, behind))
+                logs.append(scan(behind))
         except SPARK_ERRORS as exc:
             if _NOT_PERMITTED in str(exc):
                 raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
@@ -147,12 +141,6 @@ def _read_log(
         },
         warnings=(*warnings, *doubts),
     )
-
-
-def _scan(stack: ExitStack, spark: SparkSession, properties: KafkaProperties, ranges: Sequence[Range]) -> Scanned:
-    """Read these offsets once, and return the last commits in them."""
-    log = stack.enter_context(scanned(spark, properties, ranges, isolation_level="read_uncommitted"))
-    return read_once(log, last_commits)
 
 
 def last_commits(scan: DataFrame) -> DataFrame:

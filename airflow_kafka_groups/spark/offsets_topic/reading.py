@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from pyspark import StorageLevel
@@ -37,7 +36,7 @@ class NoAccessError(JobError):
 class Scanned:
     """The decoded log.
 
-    :param rows: rows of ``SCAN_SCHEMA``, cached.
+    :param rows: rows of ``SCAN_SCHEMA``, or what they were reduced to.
     :param counts: the number of records of each kind.
     """
 
@@ -95,17 +94,20 @@ def behind_ends(admin: KafkaAdmin, ranges: Sequence[Range], *, read_committed: b
     return [each for each in behind if each.offsets > 0]
 
 
-@contextmanager
 def scanned(
     spark: SparkSession,
     properties: KafkaProperties,
     ranges: Sequence[Range],
     *,
     isolation_level: str = "read_committed",
-) -> Iterator[Scanned]:
-    """Read and decode these offsets; the rows are released afterwards.
+    reduced: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+) -> Scanned:
+    """Read and decode these offsets once: the rows are kept, so that nothing of the log is read again.
+
+    If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
 
     :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
+    :param reduced: returns what is kept of the rows. Default: all.
 
     Raises ``JobError`` if there are offsets and Spark would read none of them. That it reads no record is no error:
     they may be those of aborted transactions and their markers.
@@ -118,21 +120,9 @@ def scanned(
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            yield Scanned(rows=rows, counts=_counts(rows))
+            return Scanned(counts=_counts(rows), rows=reduced(rows).localCheckpoint())
         finally:
             rows.unpersist()
-
-
-def read_once(log: Scanned, reduced: Callable[[DataFrame], DataFrame] = lambda rows: rows) -> Scanned:
-    """Return a scan whose rows are kept, so that nothing of the log is read again.
-
-    :param reduced: returns what is kept of the rows. Default: all.
-
-    If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
-    """
-    rows = reduced(log.rows).localCheckpoint()
-    log.rows.unpersist()
-    return replace(log, rows=rows)
 
 
 def _tasks(records: DataFrame) -> int:

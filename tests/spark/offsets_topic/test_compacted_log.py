@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -59,7 +58,7 @@ def those_of(rows: DataFrame) -> list[str]:
 def read_slowly(monkeypatch: pytest.MonkeyPatch, module: ModuleType, bootstrap: str) -> None:
     """Begin to read when the ends are known, and a group has committed once more."""
 
-    def slowly(*arguments: Any, **more: Any) -> AbstractContextManager[Scanned]:
+    def slowly(*arguments: Any, **more: Any) -> Scanned:
         monkeypatch.setattr(module, "scanned", scanned)
         commit_offsets(bootstrap, {"alive": {(TOPIC, 0): 5}})
         commits_of_others(bootstrap, 20)
@@ -78,17 +77,16 @@ def test_a_commit_that_gave_way_to_a_later_one_before_it_was_read(
         judged = manifest(tmp_path, admin.cluster_id())
 
     read_slowly(monkeypatch, last_commits, busy.bootstrap)
-    with ExitStack() as stack:
-        found = read_log(stack, spark, path, REQUIRED, judged, 60.0)
-        assert found.evidence.commits_until is not None
-        assert found.rows is not None
-        assert those_of(found.rows) == BOTH
-        # An executor that has the rows of the log is lost, and only what is left of the log can be read again.
-        spark.catalog.clearCache()
-        commit_offsets(busy.bootstrap, {name: {(TOPIC, 0): 5} for name in BOTH})
-        commits_of_others(busy.bootstrap, 20)
-        time.sleep(5)
-        assert those_of(found.rows) == BOTH
+    found = read_log(spark, path, REQUIRED, judged, 60.0)
+    assert found.evidence.commits_until is not None
+    assert found.rows is not None
+    assert those_of(found.rows) == BOTH
+    # An executor that has the rows of the log is lost, and only what is left of the log can be read again.
+    spark.catalog.clearCache()
+    commit_offsets(busy.bootstrap, {name: {(TOPIC, 0): 5} for name in BOTH})
+    commits_of_others(busy.bootstrap, 20)
+    time.sleep(5)
+    assert those_of(found.rows) == BOTH
 
 
 def test_the_tables_of_commits_have_it_once(

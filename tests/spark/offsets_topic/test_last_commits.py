@@ -7,7 +7,6 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -128,8 +127,8 @@ def test_only_what_was_appended_since_is_read(spark: SparkSession, kafka41: Kafk
         everything = ranges_of(admin, partitions)
         assert [each.offsets for each in ranges_of(admin, partitions, since=datetime.now(UTC))] == [0] * len(partitions)
     assert 0 < sum(each.offsets for each in part) < sum(each.offsets for each in everything)
-    with scanned(spark, properties, part, isolation_level="read_uncommitted") as log:
-        found = {row["group_id"] for row in last_commits.last_commits(log.rows).collect()}
+    log = scanned(spark, properties, part, isolation_level="read_uncommitted")
+    found = {row["group_id"] for row in last_commits.last_commits(log.rows).collect()}
     assert after in found
     assert before not in found
 
@@ -158,12 +157,11 @@ def read_as(spark: SparkSession, cluster: KafkaCluster, folder: Path, user: str,
     )
     with KafkaAdmin(spark, load_properties(spark, str(path))) as admin:
         judged = manifest(folder, admin.cluster_id())
-    with ExitStack() as stack:
-        found = read_log(stack, spark, str(path), mode, judged, IDLE)
-        if found.rows is not None:
-            assert [row["group_id"] for row in found.rows.collect()] == [DEAD]
-            assert found.evidence.gap(judged, IDLE) == ""
-        return found
+    found = read_log(spark, str(path), mode, judged, IDLE)
+    if found.rows is not None:
+        assert [row["group_id"] for row in found.rows.collect()] == [DEAD]
+        assert found.evidence.gap(judged, IDLE) == ""
+    return found
 
 
 @pytest.mark.safety
@@ -197,14 +195,14 @@ def test_another_cluster_or_one_that_does_not_answer_fails_the_job_also_where_th
     spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path
 ) -> None:
     path = str(write_properties(tmp_path, kafka41.bootstrap))
-    with ExitStack() as stack, pytest.raises(JobError, match=r"the snapshots of kafka-1.*--commit-log off"):
-        read_log(stack, spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+    with pytest.raises(JobError, match=r"the snapshots of kafka-1.*--commit-log off"):
+        read_log(spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
     fast = {"default__api__timeout__ms": "2000", "request__timeout__ms": "1000"}
     path = str(write_properties(tmp_path, "127.0.0.1:1", **fast))
-    with ExitStack() as stack, pytest.raises(JobError, match=r"does not answer.*--commit-log off"):
-        read_log(stack, spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
-    with ExitStack() as stack, pytest.raises(ArgumentError, match="there is no such file"):
-        read_log(stack, spark, "/no/such.properties", AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+    with pytest.raises(JobError, match=r"does not answer.*--commit-log off"):
+        read_log(spark, path, AUTO, manifest(tmp_path, "kafka-1"), IDLE)
+    with pytest.raises(ArgumentError, match="there is no such file"):
+        read_log(spark, "/no/such.properties", AUTO, manifest(tmp_path, "kafka-1"), IDLE)
 
 
 def test_a_spark_without_the_connector_goes_on_without_the_log(
@@ -215,8 +213,7 @@ def test_a_spark_without_the_connector_goes_on_without_the_log(
 
     monkeypatch.setattr(last_commits, "prepare_kafka", no_connector)
     judged = manifest(tmp_path, "kafka-1")
-    with ExitStack() as stack:
-        found = read_log(stack, spark, "kafka.properties", AUTO, judged, IDLE)
-        assert "Spark has no kafka-clients" in found.evidence.sentence(judged, IDLE)
-        with pytest.raises(NoAccessError):
-            read_log(stack, spark, "kafka.properties", REQUIRED, judged, IDLE)
+    found = read_log(spark, "kafka.properties", AUTO, judged, IDLE)
+    assert "Spark has no kafka-clients" in found.evidence.sentence(judged, IDLE)
+    with pytest.raises(NoAccessError):
+        read_log(spark, "kafka.properties", REQUIRED, judged, IDLE)

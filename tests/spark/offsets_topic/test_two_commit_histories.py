@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs import commit_history as job
+from airflow_kafka_groups.spark.offsets_topic import reading, scan
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
 from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
@@ -52,12 +51,11 @@ def read(
 ) -> Iterator[Callable[..., dict[str, Any]]]:
     """Return the job, on a log in which each group has committed once."""
 
-    @contextmanager
-    def scanned(*_: Any) -> Iterator[Scanned]:
+    def scanned(*_: Any) -> Scanned:
         rows = [dict.fromkeys(SCAN_TYPES) | {"kind": "commit", "group_id": name} for name in GROUPS]
         made = [tuple((row | {"committed_at": hour(1), "topic": "t"}).values()) for row in rows]
         counts = {"records": len(rows), "corrupt": 0, "future": 0, "commits": len(rows)}
-        yield Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts)
+        return Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts)
 
     others: dict[str, Any] = {
         "KafkaAdmin": Brokers,
@@ -114,24 +112,19 @@ def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
     spark: SparkSession, read: Callable[..., dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An executor that has rows of the log is lost; what gave way to later commits meanwhile is in neither scan."""
-    cleaned, scanned = tmp_path / "cleaned", vars(job)["scanned"]  # the log of this test
+    cleaned, log = tmp_path / "cleaned", vars(job)["scanned"]()  # the log of this test
 
     def what_is_left(batches: Iterator[Any]) -> Iterator[Any]:
         yield from (batch.slice(0, batch.num_rows - cleaned.exists()) for batch in batches)
-
-    @contextmanager
-    def cached(*arguments: Any) -> Iterator[Scanned]:
-        with scanned(*arguments) as log:
-            rows = log.rows.coalesce(1).mapInArrow(what_is_left, log.rows.schema).persist()
-            assert rows.count() == len(GROUPS)
-            yield replace(log, rows=rows)
 
     def lost(*_: Any) -> list[Any]:
         spark.catalog.clearCache()
         cleaned.touch()
         return []
 
-    monkeypatch.setattr(job, "scanned", cached)
+    monkeypatch.setattr(job, "scanned", reading.scanned)
+    monkeypatch.setattr(reading, "read_ranges", lambda *_, **__: log.rows.coalesce(1))
+    monkeypatch.setattr(scan, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
     monkeypatch.setattr(job, "behind_ends", lost)
     summary = read()
     assert (summary["commits"], summary["groups"]) == (len(GROUPS), len(GROUPS))
