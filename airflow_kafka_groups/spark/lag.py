@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, first_line
-from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
+from airflow_kafka_groups.spark.frames import LAG_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 
 UNOWNED = "unowned"

@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from airflow_kafka_groups.spark.schemas import schema_of
+from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
 
 

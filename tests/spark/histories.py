@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.testing import assertDataFrameEqual
 
+from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.ledger.snapshots import Extent
-from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.transforms import judge, replay

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.job_files import JobFiles
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -35,7 +35,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
 )
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
-from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 
 JOB = "commit_history"

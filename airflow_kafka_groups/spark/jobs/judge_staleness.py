@@ -20,7 +20,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import (
@@ -35,7 +35,6 @@ from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log, with_last_commits
 from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
-from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.judging import judged_history, rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.staleness.transforms import judge

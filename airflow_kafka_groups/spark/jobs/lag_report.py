@@ -19,7 +19,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
@@ -39,7 +39,6 @@ from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
-from airflow_kafka_groups.spark.schemas import LAG_SCHEMA
 from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
 

@@ -22,11 +22,11 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.preflight import logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base
-from airflow_kafka_groups.spark.schemas import ROLL_UP_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage, require_shared
 
 JOB = "roll_up"

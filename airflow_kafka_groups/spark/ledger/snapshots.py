@@ -18,9 +18,8 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
-from airflow_kafka_groups.spark.schemas import SNAPSHOT_SCHEMA
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 

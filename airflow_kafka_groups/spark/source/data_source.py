@@ -13,7 +13,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.schemas import schema_of
+from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, chosen
 

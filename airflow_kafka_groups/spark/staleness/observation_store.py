@@ -27,10 +27,9 @@ from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
 from airflow_kafka_groups.contracts.ids import is_id, new_id, parse_time, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, read_rows
 from airflow_kafka_groups.spark.preflight import ONE_TASK_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
-from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.storage import Storage

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import query
-from airflow_kafka_groups.spark.schemas import OBSERVATION_SCHEMA, SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, SNAPSHOT_SCHEMA, query
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = 24  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64

@@ -29,9 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.frames import query
+from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, query
 from airflow_kafka_groups.spark.ledger.snapshots import Extent
-from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.decisive import decisive, uncertain_positions
 from airflow_kafka_groups.spark.staleness.forecasts import ENDS_KNOWN, forecasts
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy

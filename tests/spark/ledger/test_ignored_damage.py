@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.backlog.archive import read_groups
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
-from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import hour, seen, snapshot_id
 from tests.spark.judged import judge

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.schemas import ARCHIVE_SCHEMA, COMMIT_SCHEMA
 from tests.pages import DOCS
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot

@@ -18,10 +18,10 @@ from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshot
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
-from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness import judging
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.judged import judge, verdict_folder, verdict_summary

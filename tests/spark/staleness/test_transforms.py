@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from airflow_kafka_groups.spark.schemas import VERDICT_SCHEMA
+from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
 

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.schemas import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.staleness import judging
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
