@@ -199,8 +199,13 @@ def _iso(micros: int) -> str:
 
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
+    """Raise ``SnapshotError`` if Spark reads other columns of a file, by its footer; ``read`` would run a job."""
+    converter: Any = getattr(jvm_of(spark, "access to files"), _CONVERTER)  # by its full name, as in Storage
     try:
-        found = _columns_of(spark, path)
+        with Storage(spark, path).parquet(path) as file:
+            schema = file.getFileMetaData().getSchema()
+            fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
+            found = {str(field.name()): str(field.dataType().simpleString()) for field in fields}
     except StorageError as exc:
         raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({exc})")) from exc
     for column in SNAPSHOT_SCHEMA:
@@ -208,15 +213,6 @@ def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
         if found.get(column.name) != wanted:
             problem = f"column {column.name} is {found.get(column.name, 'missing')}, not {wanted}"
             raise SnapshotError(half_written(snapshot_id, problem))
-
-
-def _columns_of(spark: SparkSession, path: str) -> dict[str, str]:
-    """Return names and types of a file's columns as Spark reads them, from its footer; ``read`` would run a job."""
-    converter: Any = getattr(jvm_of(spark, "access to files"), _CONVERTER)  # by its full name, as in Storage
-    with Storage(spark, path).parquet(path) as file:
-        schema = file.getFileMetaData().getSchema()
-        fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
-        return {str(field.name()): str(field.dataType().simpleString()) for field in fields}
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:
