@@ -100,7 +100,6 @@ def newest(table: Any) -> tuple[Any, Any]:
 
     ordered = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     keys = ordered.column("key").combine_chunks()
-    keys = keys.chunk(0) if hasattr(keys, "chunk") else keys
     codes = keys.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
     valued = np.flatnonzero(ordered.column("value").is_valid().to_numpy())
     last, last_valued = (np.full(int(codes.max()) + 1 if len(codes) else 0, -1) for _ in range(2))
