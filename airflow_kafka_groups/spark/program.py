@@ -1,4 +1,7 @@
-"""Running a job as a program: its own session, a one-line error message, the summary as last line, an exit code."""
+"""Running a job as a program: its own session, a one-line error message, the summary as last line, an exit code.
+
+The summary is JSON, on stdout. Exit code 0: done; 1: the job failed; 2: invalid argument; 5: some clusters failed.
+"""
 
 from __future__ import annotations
 

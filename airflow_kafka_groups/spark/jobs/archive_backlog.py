@@ -1,8 +1,7 @@
 """Archive unread records of groups to be deleted.
 
-Run it before the groups are deleted. The last line on stdout is the summary as JSON, which is also written next to the
-archive, as the last file: an archive without it is incomplete. Exit code 0: archived; 1: the job failed; 2: invalid
-argument.
+Run it before the groups are deleted. The summary is also written next to the archive, as the last file: an archive
+without it is incomplete.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Find the last commit of each group.
 
 Decodes ``__consumer_offsets``, and writes the newest commit of each group, topic and partition, and for each group
-since when it is quiet, without any snapshot history. It changes nothing in Kafka and joins no group. The last line on
-stdout is the summary as JSON. Exit code 0: read; 1: the job failed; 2: invalid argument.
+since when it is quiet, without any snapshot history. It changes nothing in Kafka and joins no group.
 """
 
 from __future__ import annotations

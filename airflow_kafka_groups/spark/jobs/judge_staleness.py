@@ -1,8 +1,7 @@
 """Judge which groups of a cluster are stale.
 
-Reads the snapshots of one cluster and writes one verdict per group, see docs/formats.md. The last line on stdout is the
-summary as JSON. Exit code 0: judged; 1: the job failed, and its output cannot be planned from; 2: invalid argument. The
-verdicts are valid only with the summary file, which is deleted first and written last.
+Reads the snapshots of one cluster and writes one verdict per group, see docs/formats.md. The verdicts are valid only
+with the summary file, which is deleted first and written last: nothing can be planned from those of a job that failed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Report how far groups lag, in messages and seconds.
 
-By group, topic and owner, from a snapshot. The last line on stdout is the summary as JSON, which is also written next
-to the tables, as the last file. Exit code 0: reported; 1: the job failed; 2: invalid argument.
+By group, topic and owner, from a snapshot. The summary is also written next to the tables, as the last file.
 """
 
 from __future__ import annotations

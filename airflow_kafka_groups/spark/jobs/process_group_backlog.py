@@ -1,8 +1,8 @@
 """Process exactly the unread records of a group, then commit.
 
-The last line on stdout is the summary as JSON. Exit code 0: processed (and committed); 1: the job failed, and of the
-slice in work nothing was committed; 2: invalid argument; 3: processed but NOT committed, e.g. because the group was
-used meanwhile; 4: the commit was sent and cannot be verified. After 1, 3, 4 or a kill, the same command continues.
+Exit code 0: processed (and committed); 1: the job failed, and of the slice in work nothing was committed; 3: processed
+but NOT committed, e.g. because the group was used meanwhile; 4: the commit was sent and cannot be verified. After 1, 3,
+4 or a kill, the same command continues.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 For each cluster and day, the last judgement of the day becomes one row for each verdict, with its groups and lag; that
 of a snapshot of named groups only where the day has no other. Summaries are read, and manifests of days with several.
-The last line on stdout is the summary as JSON. Exit code 0: written; 1: the job failed; 2: invalid argument; 5: some
-clusters failed, and those that are named are not in it.
 """
 
 from __future__ import annotations
