@@ -274,17 +274,15 @@ def require_replaceable(spark: SparkSession, folder: str, columns: Collection[st
     table of somebody else's that Spark wrote.
     """
     storage = Storage(spark, folder)
-    files, folders = storage.files(folder), storage.folders(folder)
-    others = [name for name in files if name[0] not in "._" and not _WRITTEN_BY_SPARK.match(name)]
-    others += [name for name in folders if not name.startswith(_MADE_BY_SPARK)]
-    if partitioned_by:
-        others = [name for name in others if name in files or not name.startswith(f"{partitioned_by}=")]
+    made = [name for name in storage.files(folder) if name[0] not in "._"]
+    folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
+    parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
+    others = [name for name in made if not _WRITTEN_BY_SPARK.match(name)]
+    others += [name for name in folders if name not in parts]
     if not others:
-        made = [name for name in files if name[0] not in "._"]
-        for name in folders:  # a footer of each: somebody else's table may have these partitions, or others below
-            if partitioned_by and name.startswith(f"{partitioned_by}="):
-                inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
-                made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
+        for name in parts:  # a footer of each: somebody else's table may have these partitions, or others below
+            inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
+            made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
         others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
     if others:
         remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
