@@ -286,9 +286,9 @@ async def test_a_connection_that_sent_nothing_until_a_deadline_is_closed(before:
     elif before == "a change that was given up":
         number = 1
         pipeline.submit(0, [b"change"], 60, Frames(), changes=True).cancel()
-    asked = ask(pipeline, number, 0.02)
+    asked = ask(pipeline, number, 0.1)
     if heard:
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(0)  # no longer: a busy machine would let the deadline pass
         transport.protocol.data_received(b"\x00")  # the beginning of a large answer
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(asked, 5)
