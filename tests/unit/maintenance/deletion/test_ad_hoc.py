@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,19 @@ async def test_what_cannot_be_backed_up_is_kept(layout: Layout) -> None:
 
     report = await delete(admin, layout, ["a", "b"], sleep=Watch(meanwhile))
     assert fates(report) == ["a:kept:moved", "b:deleted:safe"]
+
+
+async def test_what_could_not_be_backed_up_is_kept_though_it_can_be_read_a_moment_later(layout: Layout) -> None:
+    admin, readings = cluster("a", "b"), count(1)
+
+    def fail_for_the_backup(call: str) -> None:
+        if call == "stable offsets":
+            admin.offset_errors = {"a": timeout()} if next(readings) == 2 else {}
+
+    admin.before = fail_for_the_backup
+    report = await delete(admin, layout, ["a", "b"], sleep=Watch())
+    assert next(readings) > 3
+    assert fates(report) == ["a:kept:not_in_backup", "b:deleted:safe"]
 
 
 async def test_a_cluster_without_a_name_cannot_be_backed_up(layout: Layout) -> None:

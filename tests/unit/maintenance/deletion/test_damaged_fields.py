@@ -40,7 +40,9 @@ DAMAGE: list[tuple[str, str, Any, Callable[[Layout, DeletionPlan], object]]] = [
     ("_journal/*/00000002.json", "previous", [], _history),
     ("_journal/*/00000002.json", "previous", {"entries": "1"}, _history),
     ("_journal/*/00000002.json", "lease", {"group": "x"}, _history),
-    ("prod/approvals/*/000002.json", "at", None, lambda layout, plan: require_approval(layout, plan, ApprovalTerms())),
+    *(("prod/approvals/*/000002.json", name, value,
+       lambda layout, plan: require_approval(layout, plan, ApprovalTerms()))
+      for name, value in (("at", None), ("person", "ann"), ("approved", "true"), ("approved", 1))),
     *(("prod/backups/*.json", "kafka_cluster_id", value, lambda layout, plan: load_backup(layout, plan.plan_id))
       for value in (float("inf"), 10**30, 5)),
     *(("prod/plans/*.json", "expires_at", float("nan"), read)

@@ -116,6 +116,8 @@ def test_the_end_is_the_first_moment_that_is_not_quiet(moment: datetime, zone: s
         ("quiet_hours: ['Mon-Fri-Tue 08:00-18:00']", "must be hours"),
         ("quiet_hours: ['00:00-24:00']", "nothing could ever be deleted"),
         ("holidays: ['2026-02-29']", "must be a day such as '2026-12-24'"),
+        ("holidays: ['2026-02-29..2026-03-05']", "must be a day"),
+        ("holidays: ['2026-03-05..2026-04-31']", "must be a day"),
         ("holidays: ['2026-12-24..12-26']", "must be a day"),
         ("holidays: ['2027-01-02..2026-12-24']", "must be a day"),
         ("holidays: ['01-01..12-31']", "nothing could ever be deleted"),
