@@ -107,3 +107,29 @@ def test_a_rule_for_a_family_demands_nothing_of_a_group_that_is_not_of_it() -> N
     ]
     assert demanded == [["rest"], ["rest", "jobs"]]
     assert RuleMatcher([jobs, rest]).rule_for(facts_of("orders", NO_OWNERS)).rule == rest
+
+
+@pytest.mark.parametrize(
+    ("match", "kind", "owner", "may"),
+    [
+        (Match(types=("consumer",), clients=("job-*",)), "classic", None, False),
+        (Match(types=("consumer",), clients=("job-*",)), "consumer", None, True),
+        (Match(types=("consumer",), clients=("job-*",)), "unknown", None, True),
+        (Match(types=("consumer",)), "unknown", None, True),
+        (Match(types=("consumer",)), "consumer", None, False),
+        (Match(owners=("pay",), clients=("job-*",)), "classic", "web", False),
+        (Match(owners=("pay",), clients=("job-*",)), "classic", "pay", True),
+        (Match(owners=("pay",), clients=("job-*",)), "classic", None, True),
+    ],
+)
+def test_a_rule_demands_nothing_of_a_group_of_another_type_or_owner(
+    match: Match, kind: str, owner: str | None, may: bool
+) -> None:
+    """One whose conditions are all known would have decided, if they held."""
+    rules = [
+        Rule(name=name, action=RuleAction.DELETE, match=of, min_idle_seconds=DAY, min_observations=2)
+        for name, of in (("jobs", match), ("rest", Match()))
+    ]
+    before = RulesBefore(rules, topics_hidden=False)
+    demanded = [rule.name for rule in before.of(Decided("orders", kind, owner, "rest"))]
+    assert demanded == (["rest", "jobs"] if may else ["rest"])
