@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.protocols import BackupAdmin
     from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -65,7 +66,7 @@ def rows_of_guards(
     for stopped in (why_stopped(layout), why_variable_stops(STOP_VARIABLE)):
         if stopped is not None:
             yield Row("stop", "keeps", stopped, "whoever stopped deletions")
-    yield from _rows_of_policy(layout, plan, group_id, now)
+    policy = yield from _rows_of_policy(layout, plan, group_id, now)
     try:
         in_use = in_use_since(layout, plan)
     except KafkaGroupsError as error:
@@ -75,7 +76,7 @@ def rows_of_guards(
             yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
     history = read_history(layout, plan.kafka_cluster_id)
     kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
-    kept = kept_by_records(layout, plan, plan.plan_id, history, kept_alive, now, judged=True)
+    kept = kept_by_records(layout, plan, plan.plan_id, history, kept_alive, now, judged=True, policy=policy)
     if (decision := kept.get(group_id)) is not None:
         check, change = _BY_CODE.get(decision.code.value, ("journal", _NEW_PLAN))
         yield Row(check, "keeps", decision.reason, change)
@@ -97,10 +98,14 @@ def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: Sit
         yield Row("approval", "keeps", f"{approval.approved_by} kept it at the approval", _NEW_PLAN)
 
 
-def _rows_of_policy(layout: Layout, plan: DeletionPlan, group_id: str, now: datetime) -> Iterator[Row]:
+def _rows_of_policy(
+    layout: Layout, plan: DeletionPlan, group_id: str, now: datetime
+) -> Generator[Row, None, PolicyFile | None]:
+    """Yield what keeps the group by the policy as it is now, and return that; ``None`` if it cannot be read."""
     from airflow_kafka_groups.hooks.storage import policy_reader
     from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
 
+    newer = None
     try:
         newer = policy_reader(plan.policy)()
         ruled_out = kept_by_newer_policy(plan, newer, now)
@@ -111,6 +116,7 @@ def _rows_of_policy(layout: Layout, plan: DeletionPlan, group_id: str, now: date
         yield Row("quiet times", "keeps", str(error), "time")
     except KafkaGroupsError as error:
         yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
-        return
+        return newer
     if group_id in ruled_out:
         yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
+    return newer

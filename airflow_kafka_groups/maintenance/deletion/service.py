@@ -111,7 +111,14 @@ class DeletionRun(SealedRun):
         def excluded(newest: History) -> dict[str, Decision]:
             kept_alive = records.read() if self.judged else {}
             on_record = kept_by_records(
-                layout, plan, self.request_id, newest, kept_alive, started_at, judged=self.judged
+                layout,
+                plan,
+                self.request_id,
+                newest,
+                kept_alive,
+                started_at,
+                judged=self.judged,
+                policy=file,
             )
             return ruled_out | in_use | on_record
 

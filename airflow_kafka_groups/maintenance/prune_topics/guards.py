@@ -14,7 +14,7 @@ from functools import partial
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
-from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_edit
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import idle_times_by_edit, kept_by_edit
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
@@ -103,15 +103,25 @@ def _stricter(item: PlannedTopic, rule: Rule, before: Rule | None) -> str | None
 
 
 def kept_by_journal(
-    plan: PrunePlan, history: History, kept_alive: Mapping[str, KeptAlive], now: datetime, least_idle: float
+    plan: PrunePlan,
+    history: History,
+    kept_alive: Mapping[str, KeptAlive],
+    now: datetime,
+    least_idle: float,
+    policy: PolicyFile | None,
 ) -> dict[str, Decision]:
     """Return the topics of a plan that were deleted or found in use before, or whose group somebody keeps alive.
 
     :param history: the journal, as it is when the run has begun.
     :param least_idle: the least idle time of the site, in seconds.
+    :param policy: the plan's policy file as it is now, which may demand longer idle times; ``None`` if nobody read it.
     """
     by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
-    idle = {item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle) for item in plan.groups}
+    by_edit = idle_times_by_edit(plan, policy, [(item.group_id, item.group_type) for item in plan.groups])
+    idle = {
+        item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle, seconds)
+        for item, seconds in zip(plan.groups, by_edit, strict=True)
+    }
     judged_at = min(plan.created_at, now)
     before = exclusions(history, plan.plan_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
     of_group: dict[str, float] = {}

@@ -129,7 +129,7 @@ class PruneRun(SealedRun):
 
         def excluded(newest: History) -> dict[str, Decision]:
             kept_alive = records.read()
-            return ruled_out | used | kept_by_journal(self.plan, newest, kept_alive, started_at, self.least_idle)
+            return ruled_out | used | kept_by_journal(self.plan, newest, kept_alive, started_at, self.least_idle, file)
 
         return excluded
 

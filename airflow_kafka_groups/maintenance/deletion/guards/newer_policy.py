@@ -7,7 +7,7 @@ nothing is deleted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -65,6 +65,21 @@ def kept_by_edit(
         )
         for name, why in kept(now_file)
     }
+
+
+def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Sequence[tuple[str, str]]) -> list[float]:
+    """Return the idle time that an edited policy demands of each group, in seconds; 0 if it was not edited.
+
+    It counts from what is on record, too, such as a restore: a verdict may know nothing of it.
+
+    :param now_file: the policy file as it is now; ``None`` if nobody read it.
+    :param groups: the id and the type of each.
+    """
+    source = plan.policy.file
+    if source is None or now_file is None or now_file.digest == source.sha256:
+        return [0.0] * len(groups)
+    facts = [facts_of(group_id, now_file.owners, group_type=kind) for group_id, kind in groups]
+    return [ruling.rule.min_idle_seconds for ruling in RuleMatcher(now_file.rules).rule_all(facts)]
 
 
 def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:

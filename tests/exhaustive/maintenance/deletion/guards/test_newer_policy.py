@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
 from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling
@@ -23,7 +26,7 @@ from airflow_kafka_groups.maintenance.policy.rules import RuleFacts
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from tests.exhaustive.maintenance.plan.notices import DAY, Story
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, Ticking
+from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.unit.maintenance.deletion.plans import plan_by
 from tests.unit.maintenance.policy.files import policy_of
 from tests.unit.maintenance.scene import LATER, delete_plan, layout_in, request
@@ -122,6 +125,22 @@ async def test_a_deletion_keeps_what_its_owner_kept_by_an_edit(tmp_path: Path) -
     assert {item.group_id: (item.outcome.value, item.code) for item in report.outcomes} == {
         "a1": ("deleted", "safe"), "a2": ("kept", "policy"), "b1": ("deleted", "safe"),
     }  # fmt: skip
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("idle", "code"), [("2d", "safe"), ("3d", "safe"), ("5d", "deleted_before")])
+async def test_a_longer_idle_time_counts_from_what_is_on_record_too(idle: str, code: str, tmp_path: Path) -> None:
+    """No snapshot may have shown that a group was deleted and restored: its verdict knows nothing of it."""
+    admin, layout, at = world(), layout_in(tmp_path), NOW - timedelta(days=4)
+    journal = Journal(layout.base, CLUSTER_ID)
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"b1": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="b1", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
+    plan = await plan_by(policy_of(tmp_path, POLICY), admin, tmp_path)
+    before = "{name: rest, action: delete, idle: "
+    edited = policy_of(tmp_path, POLICY.replace(f"{before}2d", f"{before}{idle}"))
+    report = (await delete_plan(admin, layout, plan, policy=edited)).report
+    assert {item.group_id: item.code for item in report.outcomes} == {"a1": "safe", "a2": "safe", "b1": code}
 
 
 @pytest.mark.safety
