@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
 from airflow_kafka_groups.models import TopicPartition
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.maintenance.prune_topics.scene import PRUNE, cluster, layout_in, outcomes, planned, prune
 
 pytestmark = pytest.mark.safety
@@ -43,6 +47,22 @@ async def test_an_edit_of_the_policy_can_only_keep(tmp_path: Path, edited: str, 
     assert await outcomes(admin, layout, of, policy=read) == {"app [old]": fate}
     with pytest.raises(PlanError, match="read it"):
         await prune(admin, layout, of)
+
+
+@pytest.mark.parametrize(
+    ("idle", "fate"), [("1h", "deleted:safe"), ("80m", "deleted:safe"), ("90m", "kept:deleted_before")]
+)
+async def test_a_longer_idle_time_counts_from_what_is_on_record_too(tmp_path: Path, idle: str, fate: str) -> None:
+    admin, layout, path = cluster(), layout_in(tmp_path), tmp_path / "policy.yaml"
+    policy = PRUNE.replace("[{", "[{name: longer, match: {groups: x}, action: prune-topics, idle: 2h}, {")
+    path.write_text(policy)
+    of = await planned(admin, layout, file=load_policy(path))
+    at, journal = of.created_at - timedelta(minutes=85), Journal(layout.base, CLUSTER_ID)
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"app": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="app", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
+    path.write_text(policy.replace("idle: 1h", f"idle: {idle}"))
+    assert await outcomes(admin, layout, of, policy=lambda: load_policy(path)) == {"app [old]": fate}
 
 
 @pytest.mark.parametrize("rule", ["prune", "another"])

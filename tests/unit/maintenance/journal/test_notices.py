@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.maintenance.journal import notices
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
 from airflow_kafka_groups.maintenance.policy.notice import Notice
@@ -94,6 +95,15 @@ def test_a_listing_that_is_late_hides_nothing(tmp_path: Path, monkeypatch: pytes
     written(tmp_path, {}, MARKS)
     monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.notices.list_names", lambda folder: [])
     assert book(tmp_path).read() == MARKS
+
+
+@pytest.mark.safety
+def test_an_entry_that_is_listed_and_cannot_be_found_is_an_error_and_never_no_mark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "list_names", lambda _: ["000001.json"])
+    with pytest.raises(JournalError, match=r"000001\.json is listed and cannot be found"):
+        book(tmp_path).read()
 
 
 def test_a_cluster_without_an_id_has_no_marks(tmp_path: Path) -> None:

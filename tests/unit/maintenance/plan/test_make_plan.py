@@ -27,6 +27,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
+from tests.fakes.snapshot_groups import groups_in
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
 
@@ -86,6 +87,15 @@ async def test_a_stale_verdict_is_checked_again(changes: dict[str, Any], reason:
     plan = make_plan(verdicts_of(judge(reader, **changes)), reader, POLICY, LATER)
     assert plan.groups == ()
     assert [(group.verdict, reason in group.reason) for group in plan.kept] == [("doubt", True)]
+
+
+async def test_exactly_what_the_policy_requires_is_enough(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    admin.add("dead", ("t", 0, 5))
+    reader = await snapshot(admin, layout_in(tmp_path))
+    (group,) = groups_in(reader)
+    least = {"idle_seconds": 3_600.0, "idle_since": group.observed_at - timedelta(hours=1), "observations": 2}
+    assert make_plan(verdicts_of(judge(reader, **least)), reader, POLICY, LATER).group_ids == ["dead"]
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
         {"max_share": 0},
         {"max_share": 1.01},
         {"max_share": 50},
+        {"refuse_share": 0},
+        {"refuse_share": 1.01},
         {"max_plan_age_seconds": -1},
         {"max_plan_age_seconds": 1e300},
         {"include": "a*"},
@@ -36,6 +38,11 @@ from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 def test_a_policy_that_makes_no_sense_names_the_field(bad: dict[str, Any]) -> None:
     with pytest.raises(ConfigurationError, match=f"^{next(iter(bad))}"):
         PlanPolicy(**bad)
+
+
+def test_a_share_may_be_all_groups() -> None:
+    policy = PlanPolicy(max_share=1, refuse_share=1)
+    assert (policy.max_share, policy.refuse_share) == (1, 1)
 
 
 def test_what_older_plans_lack_is_written_only_where_it_demands_something() -> None:

@@ -25,7 +25,11 @@ RULE = Rule(
 
 
 def test_a_rule_reads_back_as_it_was_written() -> None:
-    for rule in (RULE, Rule(name="s", action=RuleAction.KEEP, min_idle_seconds=1.0, min_observations=2)):
+    for rule in (
+        RULE,
+        replace(RULE, max_share=1.0),
+        Rule(name="s", action=RuleAction.KEEP, min_idle_seconds=1.0, min_observations=2),
+    ):
         assert Rule.from_json(json.loads(json.dumps(rule.to_json()))) == rule
 
 
