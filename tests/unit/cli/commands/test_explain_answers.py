@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
+from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
 
@@ -89,6 +93,22 @@ def test_a_policy_that_is_not_for_this_cluster_any_more(
     assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
     policy.write_text(text + "clusters: {other: {connection: other}}\n")
     assert kept(stored, made) == ["policy"]
+
+
+def test_an_edited_idle_time_that_what_is_on_record_does_not_reach(
+    admin: FakeAdmin, planned: dict[str, Any], stored: Cli, tmp_path: Path
+) -> None:
+    at, journal, policy = utc_now() - timedelta(days=2), Journal(tmp_path, CLUSTER_ID), tmp_path / "policy.yaml"
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"a": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="a", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
+    text = "version: 1\nlimits: {max_share: 1}\nrules: [{name: rest, action: delete, idle: 1d}]\n"
+    policy.write_text(text)
+    made = stored("plan", "--policy-file", str(policy), "--max-share", "1")[1]
+    assert stored("backup", "--plan-id", made["plan_id"], "--digest", made["digest"])[0] == 0
+    assert stored("explain", "a", "--plan-id", made["plan_id"])[1]["would_be_deleted"]
+    policy.write_text(text.replace("1d", "3d"))
+    assert kept(stored, made) == ["journal"]
 
 
 def test_a_user_who_does_not_see_all_topics(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
