@@ -191,7 +191,9 @@ class ChunkedDeletion:
                 return done
             if outcomes := await self._delete(reading):
                 return done + outcomes
-            reading = None
+            unsent, spared = self._work.spare(reading)  # also what was excluded after the intent
+            done.extend(spared)
+            chunk, reading = unsent.expected, None
         too_slow = f"reading took longer than {self._limits.max_read_age_seconds:g} s: too old to delete by"
         return done + [kept(group.group_id, Reason.TOO_SLOW, too_slow) for group in chunk]
 

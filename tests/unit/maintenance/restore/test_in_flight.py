@@ -138,6 +138,26 @@ async def test_a_restore_that_is_recorded_right_before_the_intent_is_heeded_by_i
     assert set(run.possibly_deleted()) == {"b"}, "nothing was sent for the other one"
 
 
+async def test_a_group_that_is_restored_before_the_last_request_is_not_called_too_slow(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    intend, intents = RunJournal.intend, itertools.count(1)
+
+    def after_a_restore(journal: RunJournal, *what: Any, **how: Any) -> None:
+        if next(intents) == 2:
+            asyncio.run(restore(admin, layout, plan.plan_id))
+        intend(journal, *what, **how)
+
+    async def delete(ids: Any, *_: Any, **__: Any) -> Any:
+        return GroupResults(GroupResult(id_, error=NotSentError("could not leave in time")) for id_ in ids)
+
+    monkeypatch.setattr(RunJournal, "intend", after_a_restore)
+    monkeypatch.setattr(admin, "delete_consumer_groups", delete)
+    report = (await delete_plan(admin, layout, plan)).report
+    assert {item.group_id: item.code for item in report.outcomes} == {"a": "excluded", "b": "too_slow"}
+
+
 @pytest.mark.parametrize("fails", range(1, _LOOKS + 1))
 async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
     scene: Scene, monkeypatch: pytest.MonkeyPatch, fails: int
