@@ -98,6 +98,13 @@ async def test_what_moved_vanished_or_did_not_answer_is_not_backed_up(tmp_path: 
     assert load_backup(layout, plan.plan_id) == backup
 
 
+async def test_its_progress_counts_the_groups(tmp_path: Path) -> None:
+    admin, layout, said = cluster(), layout_in(tmp_path), list[tuple[str, int, int]]()
+    plan = await planned(admin, layout)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER), progress=lambda *step: said.append(step))
+    assert said == [("backup", 1, 2), ("backup", 2, 2)]
+
+
 async def test_an_empty_plan_has_an_empty_backup(tmp_path: Path) -> None:
     _, backup = await backed_up(FakeAdmin(), layout_in(tmp_path))
     assert (dict(backup.entries), backup.rows) == ({}, 0)

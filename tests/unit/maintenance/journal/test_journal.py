@@ -240,6 +240,15 @@ def test_proof_of_life_is_what_a_consumer_in_use_looks_like() -> None:
     assert sorted(PROOF_OF_LIFE) == ["came_back", "changed_kind", "has_members", "moved", "not_empty", "subscribed"]
 
 
+@pytest.mark.parametrize(
+    ("what", "code", "said"), [(Outcome.GONE, "gone", "found it gone"), (Outcome.KEPT, "moved", "found it in use")]
+)
+def test_what_a_look_found_is_said(what: Outcome, code: str, said: str, tmp_path: Path) -> None:
+    begin(tmp_path).conclude([outcome("a", what, code)], NOW)
+    (reset,) = journal_in(tmp_path).read().idle_resets().values()
+    assert said in reset.reason
+
+
 def test_runs_of_earlier_records_count_too(tmp_path: Path) -> None:
     run = begin(tmp_path)
     run.intend({"a": "f"}, NOW)
