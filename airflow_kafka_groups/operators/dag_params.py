@@ -19,7 +19,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow_kafka_groups.contracts.ids import cluster_name_from
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.arguments import read_place
+from airflow_kafka_groups.hooks.arguments import optional, read_mapping, read_place, read_text
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
 from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
 from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
@@ -173,14 +173,15 @@ def spark_settings() -> dict[str, Any]:
     """
     settings = SPARK_DEFAULTS | checked_defaults()
     own = Path(sys.executable).with_name("spark-submit")
+    binary = optional(read_text)(f"{DEFAULTS}.spark_binary", settings["spark_binary"] or None)
     arguments: dict[str, Any] = {
-        "conn_id": settings["spark_conn_id"],
-        "conf": {**_SPARK_CONF, **settings["spark_conf"]},
+        "conn_id": read_text(f"{DEFAULTS}.spark_conn_id", settings["spark_conn_id"]),
+        "conf": {**_SPARK_CONF, **read_mapping(f"{DEFAULTS}.spark_conf", settings["spark_conf"])},
     }
     # Masked here, too: copies of earlier versions' DAGs pass them to Spark's own operator, whose error shows them.
     read_spark_arguments(f"{DEFAULTS}.spark_conf", arguments)
-    if settings["spark_binary"]:
-        arguments["spark_binary"] = settings["spark_binary"]
+    if binary is not None:
+        arguments["spark_binary"] = binary
     elif own.exists():
         arguments |= {"spark_binary": str(own), "env_vars": {"PYSPARK_PYTHON": sys.executable}}
     return arguments

@@ -15,7 +15,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration
-from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, spark_arguments
+from airflow_kafka_groups.operators.dag_params import approval_arguments, dag_params, spark_arguments, spark_settings
 from tests.unit.cli.test_connection import cluster
 
 
@@ -27,6 +27,25 @@ def test_defaults_that_cannot_be_read_are_not_shown(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", text)
     with pytest.raises(ConfigurationError, match="KAFKA_GROUPS_DEFAULTS: must be a JSON object") as caught:
         dag_params()
+    assert "s3cr3t" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("spark_conf", "spark.hadoop.fs.s3a.secret.key=s3cr3t"),
+        ("spark_conf", [["spark.hadoop.fs.s3a.secret.key", "s3cr3t"]]),
+        ("spark_conf", None),
+        ("spark_conn_id", 5),
+        ("spark_conn_id", " "),
+        ("spark_binary", ["spark-submit"]),
+    ],
+)
+def test_a_setting_of_spark_that_cannot_be_is_named(monkeypatch: pytest.MonkeyPatch, name: str, value: Any) -> None:
+    """The DAG file failed with "'str' object is not a mapping", or its job long after it had begun."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({name: value}))
+    with pytest.raises(ConfigurationError, match=rf"KAFKA_GROUPS_DEFAULTS\.{name}.* must be a ") as caught:
+        spark_settings()
     assert "s3cr3t" not in str(caught.value)
 
 
