@@ -21,7 +21,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -59,8 +59,9 @@ class _ListingOperator(KafkaGroupsOperator):
         from airflow_kafka_groups.hooks.storage import open_layout
         from airflow_kafka_groups.maintenance.storage import utc_now, write_json
 
-        unstorable = [row["group_id"] for row in rows if "\0" in row["group_id"]]  # in PostgreSQL, as an XCom
-        size = len(json.dumps(rows)) if len(rows) <= MAX_XCOM_GROUPS else 0
+        few = rows if len(rows) <= MAX_XCOM_GROUPS else []
+        unstorable = [row["group_id"] for row in few if storable(row) != row]  # in PostgreSQL, as an XCom
+        size = len(json.dumps(few))
         if len(rows) <= MAX_XCOM_GROUPS and size <= MAX_XCOM_BYTES and not unstorable:
             return {what: rows, "path": None}
         if self.storage_path is None:
@@ -68,7 +69,8 @@ class _ListingOperator(KafkaGroupsOperator):
             if size > MAX_XCOM_BYTES:
                 why = f"{len(rows)} groups have {size:,} bytes of names and topics, which are too many"
             if unstorable:
-                why = f"the name of {one_line(unstorable[0])} has a zero byte, which is too much"
+                what_of = "name" if "\0" in unstorable[0] else "description"  # its members choose protocol and topics
+                why = f"the {what_of} of {one_line(unstorable[0])} has a zero byte, which is too much"
             remedy = f"{why} for an XCom: set a path to write them to, or select fewer"
             raise ConfigurationError("storage_path", None, remedy)
         layout = open_layout(self.storage_path, self.cluster, self.kafka_groups_conn_id)

@@ -83,6 +83,19 @@ def test_a_listing_is_written_to_a_file_or_refused_before_its_end(
     assert "u0000first" in Path(found["path"]).read_text(), "the file has the exact name"
 
 
+@pytest.mark.parametrize(
+    ("operator", "arguments"), [(ListGroupsOperator, {}), (DescribeGroupsOperator, {"group_ids": ["a"]})]
+)
+def test_what_the_members_of_a_group_made_up_is_as_good_as_a_name(
+    admin: FakeAdmin, tmp_path: Path, operator: Any, arguments: dict[str, Any]
+) -> None:
+    """Clients choose the type of their protocol, and the topics of the assignments that they write: any strings."""
+    admin.groups = {"a": FakeGroup(protocol_type="con\0sumer"), "b": FakeGroup()}
+    with pytest.raises(ConfigurationError, match=r"the description of a has a zero byte.*set a path"):
+        operator(task_id="t", **arguments).execute({})
+    check(operator(task_id="t", storage_path=str(tmp_path), **arguments).execute({}), named=False)
+
+
 def test_chunks_cannot_name_such_a_group_and_say_how_to_leave_it_out(admin: FakeAdmin) -> None:
     """Tasks that are mapped over chunks take names: another name would be another group."""
     admin.groups = {NAME: FakeGroup(), "b": FakeGroup()}
