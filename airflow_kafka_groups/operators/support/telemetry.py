@@ -12,6 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from airflow_kafka_groups.maintenance.shown import storable
+
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
@@ -88,7 +90,7 @@ def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping
     if events is not None:
         for outlet in operator.outlets or ():
             if isinstance(outlet, Asset):
-                events[outlet].extra.update(facts)
+                events[outlet].extra.update(storable(dict(facts)))
 
 
 def emit_deletion(operator: StoredOperator, context: Context, report: DeletionReport, audit_path: str) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
+from airflow.sdk import Asset
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -16,6 +18,8 @@ from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.plan import _growing
+from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from airflow_kafka_groups.triggers.conditions import PollResult
 from airflow_kafka_groups.triggers.poll import EventStatus, _event
@@ -109,3 +113,14 @@ def test_the_event_of_a_trigger() -> None:
     """Airflow stores it with the task: a triggerer that cannot do that dies, with all other triggers."""
     result = PollResult(reached=False, waiting={NAME: f"{OTHER} is still there"}, total=2)
     check(_event(EventStatus.TIMEOUT, str(result)).payload)
+
+
+def test_the_event_of_an_asset() -> None:
+    """It is in the same database. A family that grows too fast is named in it, and ids may be made up at each start."""
+    asset = Asset("plans")
+    events: dict[Asset, Any] = {asset: SimpleNamespace(extra={})}
+    family = {"name": f"{NAME}-<uuid>", "too_fast": [{"per_day": 9.0}]}
+    plan: Any = SimpleNamespace(families=[family])
+    operator, context = SimpleNamespace(outlets=[asset]), {"outlet_events": events}
+    update_asset_events(cast("Any", operator), cast("Any", context), {"plan_id": "p", **_growing(plan)})
+    check(events[asset].extra)
