@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
+from typing import Any
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.connection import PROGRAM
@@ -25,6 +26,8 @@ _EPILOG = (
     "130 interrupted."
 )
 _HAPPENED = "stdout lacks the result; what happened is in"
+_DASHES = "\0--"
+"""What no process can have as an argument."""
 _OTHER_NAMES = {"kafka_groups_conn_id": "conn_id", "group_ids": "groups"}
 """Arguments of operators that have another name here than their option."""
 
@@ -65,11 +68,28 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         if name == chosen:  # the others need not be imported
             command.load().add_arguments(of_command)
             add_output_argument(of_command)
-    args, left = parser.parse_known_args(arguments)
+    args, left = parser.parse_known_args(_without_dashes(arguments))
     if left:
         _take_as_groups(left, args, parsers[args.command])
+    for name, value in vars(args).items():
+        setattr(args, name, _with_dashes(value))
     _refuse_empty(args, parsers[args.command])
     return args
+
+
+def _without_dashes(arguments: Sequence[str]) -> list[str]:
+    """Return the arguments with another word for each ``--`` behind the first one: those are ids of groups.
+
+    ``argparse`` drops them, and a command about one group would be about all of them.
+    """
+    end = arguments.index("--") + 1 if "--" in arguments else len(arguments)
+    return [*arguments[:end], *(_DASHES if word == "--" else word for word in arguments[end:])]
+
+
+def _with_dashes(value: Any) -> Any:
+    if isinstance(value, list):
+        return [*map(_with_dashes, value)]
+    return "--" if value == _DASHES else value
 
 
 def _refuse_empty(args: argparse.Namespace, parser: argparse.ArgumentParser) -> None:

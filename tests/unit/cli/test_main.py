@@ -286,3 +286,12 @@ def test_a_closed_stdout_is_no_error_of_the_command(command: SimpleNamespace, mo
     monkeypatch.setattr(sys, "stdout", None)
     command.run = _shows("a", record="/data/x.json")
     assert main(["test"]) == 0
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("ids", [["--"], ["--", "-x", "--yes"], ["-x", "--"], ["a", "--", "--", "b"]])
+def test_a_group_may_be_called_by_the_dashes_that_end_the_options(ids: list[str]) -> None:
+    """A restore of the one group with this name restored every group of the backup, and one beside others not it."""
+    assert parse(["restore", "--conn-id", "c", "20260101T000000Z-0a1b2c3d", "--", *ids]).groups == ids
+    assert parse(["describe", "--conn-id", "c", "--", *ids]).groups == ids
+    assert parse(["explain", "--conn-id", "c", "--", ids[0]]).group == ids[0]
