@@ -138,10 +138,11 @@ class TlsConfig:
 class TokenEndpoint:
     """An OAuth 2 token endpoint and the client's credentials for it (RFC 6749, 4.4).
 
+    :param url: where it is; some take a key in the query, which is shown nowhere.
     :param ca: CA certificates for the endpoint. Default: the system's own.
     """
 
-    url: str
+    url: str = field(repr=False)
     client_id: str
     client_secret: str = field(repr=False)
     scope: str | None = None
@@ -152,7 +153,7 @@ class TokenEndpoint:
         if "@" in parts.netloc:  # a secret may stand before it: the URL is not shown
             raise ConfigurationError(TOKEN_URL, None, "write it without a user (login, password)")
         if parts.scheme not in ("https", "http"):
-            raise ConfigurationError(TOKEN_URL, self.url, "must be a URL such as https://host/token")
+            raise ConfigurationError(TOKEN_URL, self.url.partition("?")[0], "must be a URL such as https://host/token")
         if not self.client_id or not self.client_secret:
             raise ConfigurationError(
                 "sasl.oauthbearer.client.id and .client.secret",

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.cluster.client_credentials import client_credentials
-from airflow_kafka_groups.exceptions import ConnectionFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.transport.security import Pem, TokenEndpoint
 from tests.lab.security.certificates import Authority
 
@@ -61,3 +61,12 @@ def test_any_other_authority_is_not(url: str) -> None:
     for authority in ({}, {"text": Authority().certificate}):
         with pytest.raises(ConnectionFailedError, match="gave no token"):
             client_credentials(endpoint(url, **authority))("")
+
+
+@pytest.mark.safety
+def test_a_key_in_the_address_of_the_endpoint_is_shown_nowhere() -> None:
+    """Some gateways take one in the query; what requests the token shows the address without it."""
+    assert "hunter2" not in repr(endpoint("https://host/token?key=hunter2"))
+    with pytest.raises(ConfigurationError, match=r"got 'htps://host/token'") as caught:
+        endpoint("htps://host/token?key=hunter2")
+    assert "hunter2" not in str(caught.value)
