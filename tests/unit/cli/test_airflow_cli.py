@@ -1,0 +1,38 @@
+"""The commands below Airflow's own command line, whose parser is Airflow's."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.cli.airflow_cli import get_cli_commands
+from airflow_kafka_groups.cli.registry import ExitCode
+
+RESTORE = ["--conn-id", "c", "20260101T000000Z-0a1b2c3d", "--"]
+
+
+@pytest.mark.safety
+def test_a_group_that_airflow_s_parser_drops_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A restore of the one group that is called -- would be one of every group in the backup."""
+    ran = list[Any]()
+
+    def run(name: str, args: Any) -> int:
+        ran.append(args)
+        return 0
+
+    monkeypatch.setattr("airflow_kafka_groups.cli.airflow_cli.run_command", run)
+    command: Any = next(each for each in get_cli_commands()[0].subcommands if each.name == "restore")
+    parser = argparse.ArgumentParser()
+    for argument in command.args:
+        argument.add_to_parser(parser)
+    for words, code in (([*RESTORE, "-x"], ExitCode.DONE), ([*RESTORE, "--"], ExitCode.BAD_USAGE)):
+        monkeypatch.setattr("sys.argv", ["airflow", "kafka-groups", "restore", *words])
+        with pytest.raises(SystemExit) as left:
+            command.func(parser.parse_args(words))
+        assert left.value.code == code
+    assert [args.groups for args in ran] == [["-x"]]
+    assert "use airflow-kafka-groups restore" in capsys.readouterr().err
