@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.admin.client.access import Access, describe_access
 from airflow_kafka_groups.cluster.products import recognize
 from airflow_kafka_groups.doctor.finding import counted
 from airflow_kafka_groups.doctor.rights import SAMPLE_GROUPS
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
 from airflow_kafka_groups.maintenance.policy.retention import remedy
+from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import ClusterDescription
-    from airflow_kafka_groups.admin.client.access import Access
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.protocol.api_versions import ApiVersions
 
@@ -31,8 +32,6 @@ _FORGOTTEN = (
 
 async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) -> str:
     """Connect to every broker, list the groups, return the rights for the first groups and the offsets retention."""
-    from airflow_kafka_groups.admin.client.access import describe_access
-
     cluster = await admin.describe_cluster()
     groups = await admin.list_groups()
     product = recognize((broker.host for broker in cluster.brokers), cluster.cluster_id)
@@ -96,8 +95,6 @@ def _releases(versions: Iterable[ApiVersions]) -> str:
 
 
 def _batching(versions: list[ApiVersions]) -> str:
-    from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
-
     batched = sum(of.supports(FIND_COORDINATOR, 4) and of.supports(OFFSET_FETCH, 8) for of in versions)
     if batched == len(versions):
         return "many groups a request"

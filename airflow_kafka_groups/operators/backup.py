@@ -9,6 +9,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
 from airflow_kafka_groups.links import CleanupReportLink
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
@@ -94,7 +95,6 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
     def _named(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
         from airflow_kafka_groups.maintenance.backup.named import backup_named
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
         ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
         layout = self.site_layout()

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.models import CoordinatorType
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
 if TYPE_CHECKING:
@@ -59,9 +61,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.maintenance.protocols import selected_groups
-        from airflow_kafka_groups.models import CoordinatorType
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids

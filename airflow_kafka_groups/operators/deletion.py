@@ -19,6 +19,7 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
@@ -116,7 +117,6 @@ class DeleteGroupsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
         from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 
         floors = site_floors(self.hook.settings, self.storage_path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_integer, read_text
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
@@ -46,7 +47,6 @@ class RestoreDrillOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the drill with one client."""
-        from airflow_kafka_groups.exceptions import MaintenanceError
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
     optional,
@@ -15,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_storage_path,
     read_text,
 )
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -66,11 +68,9 @@ class ExportGroupMetricsOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts, and export."""
-        from airflow_kafka_groups.exceptions import ConfigurationError
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.metrics.group_metrics import metrics_of_snapshot
         from airflow_kafka_groups.maintenance.metrics.openmetrics import write_openmetrics
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
 
         if self.openmetrics_path is None and not self.airflow_metrics:

@@ -21,6 +21,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
 
@@ -110,8 +111,6 @@ class ListGroupsOperator(_ListingOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """List with one client."""
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
-
         wanted = GroupFilter(self.include, self.exclude)
         listed = self.hook.run(lambda admin: admin.list_groups()).require_complete()
         groups = [
@@ -216,7 +215,6 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)

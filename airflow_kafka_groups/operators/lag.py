@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, collection_paused, first_failures
 
@@ -58,7 +60,6 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.maintenance.protocols import selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
@@ -72,7 +73,6 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         return self._summary(context, self.hook.run(measure))
 
     def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
-        from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         lags: dict[str, int] = {}

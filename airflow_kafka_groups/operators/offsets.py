@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
+from airflow_kafka_groups.models import GroupState
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -101,7 +102,6 @@ class ListGroupOffsetsOperator(StoredOperator):
         return None if summary is None else offsets_lineage(self.hook, summary.data, summary.rows)
 
     def _report(self, context: Context, summary: SnapshotSummary) -> None:
-        from airflow_kafka_groups.models import GroupState
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         self._summary = summary

@@ -8,7 +8,7 @@ from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.maintenance.shown import one_line, shortened, storable
 from airflow_kafka_groups.operators.support.base import collection_paused
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 FIRST_GROUPS = 20
 """The number of planned groups in the XCom and in the log."""
@@ -79,7 +78,7 @@ class PlanCleanupOperator(PlanningOperator):
         settings, layout = self.hook.settings, self.layout()
         plan, path = plan_snapshot(
             layout,
-            self.policy(),
+            self.policy(allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log),
             site_floors(settings, self.storage_path),
             snapshot_id=self.snapshot_id,
             lease_group_id=settings.lease_group_id,
@@ -100,17 +99,9 @@ class PlanCleanupOperator(PlanningOperator):
             "first_groups": storable([{name: getattr(group, name) for name in names} for group in first]),
         }
 
-    def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups."""
-        return super().policy(
-            allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log, **more
-        )
-
 
 def _growing(plan: DeletionPlan) -> dict[str, Any]:
     """Return the families that grow faster than their rules allow, for the events of assets."""
-    from airflow_kafka_groups.maintenance.shown import shortened
-
     growing = [family for family in plan.families if family.get("too_fast")]
     names: dict[str, list[Any]] = {}
     for family in growing[:FIRST_GROUPS]:  # they may differ only beyond what is shown of their names

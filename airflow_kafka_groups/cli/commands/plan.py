@@ -21,7 +21,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
@@ -146,7 +146,6 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
 
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
     """
-    from airflow_kafka_groups.exceptions import SnapshotError
     from airflow_kafka_groups.maintenance.plan.verdicts import judgements, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 

@@ -11,6 +11,7 @@ from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_argu
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -27,7 +28,6 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
-    from airflow_kafka_groups.exceptions import KafkaGroupsError
     from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
     from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 

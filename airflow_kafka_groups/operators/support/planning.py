@@ -16,6 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place_or_nothing,
     read_text,
 )
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.maintenance.shown import storable
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
@@ -80,8 +81,10 @@ class PlanningOperator(StoredOperator):
         return open_policy("policy_file", self.policy_file) if self.policy_file else None
 
     def policy(self, **more: Any) -> PlanPolicy:
-        """Build the policy from the arguments and the connection's protected groups."""
-        from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
+        """Build the policy from the arguments and the connection's protected groups.
+
+        :param more: arguments of the policy that not every plan has.
+        """
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
         protected = DEFAULT_PROTECTED if self.protected is None else self.protected
