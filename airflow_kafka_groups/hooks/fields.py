@@ -82,9 +82,13 @@ def patterns_of(name: str, value: Any) -> tuple[str, ...]:
     return check_patterns(name, chain.from_iterable(spellings_of(item) for item in value if item.strip()))
 
 
-def parse_once(text: str) -> Any:
-    """Parse JSON. Raises ``ValueError`` for none, and for an object that has a name twice."""
-    return json.loads(text, object_pairs_hook=_each_once)
+def parse_object(text: str) -> dict[str, Any] | None:
+    """Parse a JSON object; ``None`` for anything else, and if an object in it has a name twice."""
+    try:
+        value = json.loads(text, object_pairs_hook=_each_once)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -97,10 +101,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def json_object_of(field: str, value: Any, what: str) -> dict[str, Any]:
     """Read an object that the form may send as text. The error does not show it: there may be a secret in it."""
     if isinstance(value, str):
-        try:
-            value = parse_once(value)
-        except ValueError:
-            value = None
+        value = parse_object(value)
     if not isinstance(value, dict):
         raise ConfigurationError(field, None, f"write {what}, each name once")
     return value

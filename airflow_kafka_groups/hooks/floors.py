@@ -17,7 +17,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place,
     read_text,
 )
-from airflow_kafka_groups.hooks.fields import parse_once
+from airflow_kafka_groups.hooks.fields import parse_object
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.settings import ConnectionSettings
@@ -103,11 +103,8 @@ def default_cluster(conn_id: str) -> str | None:
 
 def site_defaults() -> dict[str, Any]:
     """Return what ``KAFKA_GROUPS_DEFAULTS`` has. Raises ``ConfigurationError`` unless it is a JSON object."""
-    try:
-        defaults = parse_once(os.environ.get(DEFAULTS) or "{}")
-    except ValueError:
-        defaults = None
-    if not isinstance(defaults, dict):
+    defaults = parse_object(os.environ.get(DEFAULTS) or "{}")
+    if defaults is None:
         # Do not show the value: it may contain secret Spark properties, and all users see import errors of DAG files.
         raise ConfigurationError(DEFAULTS, None, 'must be a JSON object such as {"dry_run": true}, each name once')
     return defaults

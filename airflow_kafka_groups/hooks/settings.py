@@ -20,7 +20,7 @@ from airflow_kafka_groups.hooks.fields import (
     choice_of,
     group_prefix_of,
     json_object_of,
-    parse_once,
+    parse_object,
     patterns_of,
     pem_or_file,
     text_of,
@@ -131,11 +131,8 @@ def read_connection(connection: ConnectionLike) -> ConnectionSettings:
 
 def _extra_of(connection: ConnectionLike) -> dict[str, Any]:
     # Connection.extra_dejson reads invalid JSON as {}: that would silently lose read_only and protected_groups.
-    try:
-        extra = parse_once(connection.extra) if connection.extra else {}
-    except ValueError:
-        extra = None
-    if not isinstance(extra, dict):
+    extra = parse_object(connection.extra) if connection.extra else {}
+    if extra is None:
         problem = "is not a JSON object, or has a name twice"
         raise ConfigurationError("extra", None, f"the extra of connection {connection.conn_id!r} {problem}")
     return {name: value for name, value in extra.items() if value is not None and value != ""}
