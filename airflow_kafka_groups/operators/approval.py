@@ -227,7 +227,6 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def _plan_to_approve(self) -> tuple[Layout, SealedPlan, str | None]:
         """Return the plan, and why it has to be approved; ``None`` if it need not be."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.maintenance.checks import check_digest
 
         digest = check_digest("plan_digest", self.plan_digest)
@@ -236,7 +235,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         plan = self.load(layout)
         if self.dry_run or plan.digest != digest:  # a wrong digest is the deletion's to refuse
             return layout, plan, None
-        terms = site_floors(self.hook.settings, self.storage_path).approval(terms, plan)
+        terms = self.floors().approval(terms, plan)
         return layout, plan, terms.why(len(plan.groups), plan.noun)
 
 

@@ -112,14 +112,13 @@ class DeleteGroupsOperator(DeletingOperator):
 
     def _deletion(self, layout: Layout, request: DeletionRequest) -> Deletion:
         """Read the arguments and return what to run."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
         from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
         from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
 
-        floors = site_floors(self.hook.settings, self.storage_path)
+        floors = self.floors()
         plan_id, group_ids = self.plan_id, self.group_ids
         if plan_id is not None:
             digest = check_digest("plan_digest", self.plan_digest)

@@ -71,7 +71,6 @@ class PlanCleanupOperator(PlanningOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
         from airflow_kafka_groups.maintenance.report.write import make_report
 
@@ -79,7 +78,7 @@ class PlanCleanupOperator(PlanningOperator):
         plan, path = plan_snapshot(
             layout,
             self.policy(allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log),
-            site_floors(settings, self.storage_path),
+            self.floors(),
             snapshot_id=self.snapshot_id,
             lease_group_id=settings.lease_group_id,
             file=self.open_policy_file(),

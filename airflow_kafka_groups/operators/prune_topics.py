@@ -48,10 +48,9 @@ class PlanTopicPruningOperator(PlanningOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshots, and write the plan."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
 
-        floors, layout = site_floors(self.hook.settings, self.storage_path), self.layout()
+        floors, layout = self.floors(), self.layout()
         plan, path = plan_topics(
             layout, self.policy(), floors, snapshot_id=self.snapshot_id, file=self.open_policy_file()
         )
@@ -107,7 +106,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Prune with one client, and return the summary of the record."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import policy_reader
         from airflow_kafka_groups.maintenance.checks import check_digest
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
@@ -117,7 +115,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
-        floors = site_floors(self.hook.settings, self.storage_path)
+        floors = self.floors()
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)
         plan = load_prune_plan(layout, plan_id)
         policy = policy_reader(plan.policy)

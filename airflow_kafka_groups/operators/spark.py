@@ -221,12 +221,11 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit it, and read it back."""
-        from airflow_kafka_groups.hooks.floors import site_floors
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
-        site_floors(self.hook.settings, self.storage_path).require_inside("result_path", str(place), str(storage))
+        self.floors().require_inside("result_path", str(place), str(storage))
         processed = read_result(place, self.backlog_id)
 
         async def proposed(admin: Any) -> list[Any]:

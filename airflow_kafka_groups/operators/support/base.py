@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.shown import storable
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.storage import Layout
 
 P = ParamSpec("P")
@@ -100,10 +101,14 @@ class StoredOperator(KafkaGroupsOperator):
 
         What changes groups believes the files, which somebody else may write in another storage.
         """
+        self.floors()
+        return self.layout()
+
+    def floors(self) -> SiteFloors:
+        """Return the limits of site and connection. Raises ``ConfigurationError`` for a storage that they forbid."""
         from airflow_kafka_groups.hooks.floors import site_floors
 
-        site_floors(self.hook.settings, self.storage_path)
-        return self.layout()
+        return site_floors(self.hook.settings, self.storage_path)
 
     @property
     def cluster_name(self) -> str:
