@@ -6,12 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import (
-    add_group_arguments,
-    read_chosen,
-    report_failures,
-    report_missing,
-)
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, read_chosen, report_failures
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -53,8 +48,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
     else:
         out.write(Table("groups", COLUMNS, list(_of_groups(shown))))
-    report_failures(found.failed)
-    report_missing(missing)
+    report_failures(found.failed, missing)
     if unknown:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
     return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing else ExitCode.DONE

@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_kafka_groups.cli.commands.selection import (
-    add_group_arguments,
-    read_chosen,
-    report_failures,
-    report_missing,
-)
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, read_chosen, report_failures
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 
@@ -35,6 +30,5 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         if offset >= 0
     ]
     out.write(Table("offsets", COLUMNS, rows))
-    report_failures(found.failed)
-    report_missing(missing)
+    report_failures(found.failed, missing)
     return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE

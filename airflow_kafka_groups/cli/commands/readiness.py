@@ -5,12 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import (
-    add_group_arguments,
-    chosen_groups,
-    report_failures,
-    report_missing,
-)
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -50,9 +45,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
     out.write(Table("groups", COLUMNS, [_row(one) for one in judged if one.status.value in wanted]))
-    report_failures(found.failed)
     missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
-    report_missing(missing)
+    report_failures(found.failed, missing)
     return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE
 
 

@@ -158,15 +158,11 @@ def read_chosen(
     return Cluster(args).run(read_and_look)
 
 
-def report_missing(missing: Sequence[str]) -> None:
-    """Name the first of the groups that do not exist, on stderr."""
-    if missing:
-        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
-
-
-def report_failures(failed: Mapping[str, KafkaGroupsError]) -> None:
-    """Name the first groups that could not be read, on stderr."""
+def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:
+    """Name the first groups that could not be read, and the first that does not exist, on stderr."""
     for group_id in sorted(failed)[:_FIRST]:
         say(f"error: {group_id!r}: {failed[group_id]}")
     if len(failed) > _FIRST:
         say(f"error: {len(failed) - _FIRST} more groups could not be read")
+    if missing:
+        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")
