@@ -56,8 +56,7 @@ class KafkaAdmin:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._admin is not None:
-            self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
+        self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
 
     def cluster_id(self, expected: str | None = None, what: str = "") -> str:
         """Return the cluster's id.
@@ -209,10 +208,7 @@ class KafkaAdmin:
             lambda: self._admin.listConsumerGroupOffsets(asked, options).partitionsToOffsetAndMetadata(group_id),
             f"the offsets of group {group_id!r} cannot be read",
         )
-        return {
-            Partition(str(entry.getKey().topic()), int(entry.getKey().partition())): _commit(entry.getValue())
-            for entry in answer.entrySet()
-        }
+        return {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in answer.entrySet()}
 
     def _list_offsets(self, wanted: list[Partition], which: str | int, *, read_committed: bool) -> dict[Partition, int]:
         admin, levels = self._kafka.clients.admin, self._kafka.common.IsolationLevel
@@ -240,6 +236,11 @@ class KafkaAdmin:
 
     def _why(self, exc: Py4JJavaError) -> str:
         return self._properties.without_secrets(_why(exc))
+
+
+def partition_of(named: Any) -> Partition:
+    """Convert Java's ``TopicPartition``."""
+    return Partition(str(named.topic()), int(named.partition()))
 
 
 def _partitions(topic: str, described: Any) -> list[Partition]:

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.admin import partition_of
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
@@ -86,7 +87,7 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
     deadline = time.monotonic() + _WAIT_SECONDS
     while waiting and time.monotonic() < deadline:
         records = consumer.poll(jvm.java.time.Duration.ofMillis(_POLL_MILLISECONDS))
-        firsts = {_partition(of): records.records(of).get(0) for of in records.partitions()}
+        firsts = {partition_of(of): records.records(of).get(0) for of in records.partitions()}
         done = {where: _time(record) for where, record in firsts.items()}
         # Only markers or aborted records may remain; the position then reaches the end without a record.
         for where in waiting.keys() - done.keys():
@@ -101,10 +102,6 @@ def _one_round(jvm: Any, consumer: Any, offsets: Mapping[Partition, int]) -> lis
             if reached >= offset:
                 found.append((*where, offset, *time_of))
     return found
-
-
-def _partition(of: Any) -> Partition:
-    return Partition(str(of.topic()), int(of.partition()))
 
 
 def _time(record: Any) -> tuple[int | None, str]:
