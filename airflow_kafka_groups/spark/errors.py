@@ -39,18 +39,13 @@ class SnapshotError(JobError):
 
 
 def first_line(exc: BaseException) -> str:
-    """Return the line of Spark's long message that says what happened."""
+    """Return the line of Spark's long message that says what happened, with a worker's last error in Python."""
     text = exc.java_exception.toString() if isinstance(exc, Py4JJavaError) else exc
     lines = [line for line in str(text).splitlines() if line.strip()]
     if not lines:
         return type(exc).__name__
     said = lines[0].strip()
-    raised = _raised_in_python(lines)
-    return f"{said.removesuffix(_TRACEBACK).strip()} {raised}" if raised else said
-
-
-def _raised_in_python(lines: list[str]) -> str:
-    """Return the last line of the last Python traceback, i.e. the worker's error; empty if there is none."""
     begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
     after = lines[begins[-1] + 1 :] if begins else []
-    return next((line.strip() for line in after if not line.startswith(" ")), "")
+    raised = next((line.strip() for line in after if not line.startswith(" ")), "")  # ends the last traceback
+    return f"{said.removesuffix(_TRACEBACK).strip()} {raised}" if raised else said
