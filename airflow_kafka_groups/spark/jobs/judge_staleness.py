@@ -32,7 +32,7 @@ from airflow_kafka_groups.spark.ledger.fleet import (
 )
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log, with_last_commits
-from airflow_kafka_groups.spark.preflight import FEW_ROWS, logged, prepare
+from airflow_kafka_groups.spark.preflight import logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.staleness.judging import judged_history, rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
@@ -140,9 +140,8 @@ def _judge_cluster(
     state = judged_by.state
     if commits.rows is not None:
         state = with_last_commits(state, commits.rows, judged_by.observed_from)
-    few = judged_by.observations <= FEW_ROWS
     made = judge(state, policy, arguments.offsets_retention_minutes)
-    counts, files = write_verdicts(made, output, groups, few=few)
+    counts, files = write_verdicts(made, output, groups, few=judged_by.few)
     judged = rows_on_storage(spark, output)
     if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
         raise JobError(

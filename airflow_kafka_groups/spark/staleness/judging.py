@@ -42,6 +42,7 @@ class JudgedHistory:
     :param stored: the observations of all snapshots, by id.
     :param reduced: the number of snapshots whose rows were read, because they had no observations that could be used.
     :param observed_from: when the observations of each complete snapshot begin.
+    :param few: whether there are at most ``FEW_ROWS`` observations.
     """
 
     state: DataFrame
@@ -50,11 +51,7 @@ class JudgedHistory:
     store: ObservationStore
     reduced: int
     observed_from: Sequence[datetime]
-
-    @property
-    def observations(self) -> int:
-        """The number of all observations."""
-        return sum(manifest.groups for manifest in self.stored.values())
+    few: bool
 
     def add_to(self, table: CatalogueTable, cluster: str) -> None:
         """Write the observations that a table lacks, such as those of a killed run."""
@@ -89,6 +86,7 @@ def judged_history(spark: SparkSession, history: History, policy: StalenessPolic
         store=store,
         reduced=reduced,
         observed_from=[parse_time(oldest) for name in history.snapshot_ids if (oldest := stored[name].oldest)],
+        few=count <= FEW_ROWS,
     )
 
 
