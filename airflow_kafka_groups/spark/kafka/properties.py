@@ -47,10 +47,6 @@ class KafkaProperties:
         """The brokers' addresses."""
         return self.settings["bootstrap.servers"]
 
-    def spark_options(self) -> dict[str, str]:
-        """Return the settings as options of Spark's Kafka source."""
-        return {f"kafka.{name}": value for name, value in self.settings.items()}
-
     def without_secrets(self, text: str) -> str:
         """Return a library's message with the secrets of these settings replaced."""
         for secret in sorted(self._secrets(), key=len, reverse=True):

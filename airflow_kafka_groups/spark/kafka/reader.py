@@ -104,7 +104,7 @@ def read_ranges(
         "includeHeaders": "true",
         "kafka.fetch.max.wait.ms": "20",
         **patience,
-        **properties.spark_options(),
+        **{f"kafka.{name}": value for name, value in properties.settings.items()},
         "kafka.isolation.level": isolation_level,
         **(options or {}),
         **source_options(wanted),
