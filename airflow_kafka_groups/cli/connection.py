@@ -24,8 +24,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.cli.registry import ArgumentTarget
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.hooks.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
     from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.storage import Layout
@@ -87,7 +87,7 @@ class Cluster:
             from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
             return KafkaGroupsHook(args.conn_id).settings
-        from airflow_kafka_groups.hooks.settings import OFFICIAL_CONN_TYPE, read_connection
+        from airflow_kafka_groups.hooks.connection.settings import OFFICIAL_CONN_TYPE, read_connection
 
         if args.config is not None:
             name, properties = str(args.config), read_properties(Path(args.config))

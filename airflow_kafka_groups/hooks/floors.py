@@ -17,10 +17,10 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place,
     read_text,
 )
-from airflow_kafka_groups.hooks.fields import parse_object
+from airflow_kafka_groups.hooks.connection.fields import parse_object
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.floors import SiteFloors
 
 SECTION = "kafka_groups"

@@ -17,7 +17,7 @@ from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.time_limit import within_time_limit
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
 from airflow_kafka_groups.membership.brief import join_and_leave

@@ -22,7 +22,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
-from airflow_kafka_groups.hooks.settings import CONN_TYPE, ConnectionSettings, read_connection
+from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,7 +110,11 @@ class KafkaGroupsHook(BaseHook):
 
         Raises ``ConfigurationError`` naming a setting that Kafka's Java client does not support.
         """
-        from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
+        from airflow_kafka_groups.hooks.connection.java_properties import (
+            java_properties,
+            render_properties,
+            write_secret_file,
+        )
 
         return write_secret_file(render_properties(java_properties(self.settings)), path)
 
@@ -124,7 +128,7 @@ class KafkaGroupsHook(BaseHook):
         Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
         Airflow.
         """
-        from airflow_kafka_groups.hooks.source_settings import write_source_settings
+        from airflow_kafka_groups.hooks.connection.source_settings import write_source_settings
 
         return write_source_settings(self.settings, path)
 
@@ -240,8 +244,8 @@ class KafkaGroupsHook(BaseHook):
         """
         from airflow.sdk.exceptions import AirflowException
 
+        from airflow_kafka_groups.hooks.connection.probe import describe_connection
         from airflow_kafka_groups.hooks.floors import connection_floors
-        from airflow_kafka_groups.hooks.probe import describe_connection
 
         try:
             connection_floors(self.settings)

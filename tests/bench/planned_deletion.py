@@ -28,8 +28,8 @@ from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.servers import parse_servers
 from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import pytest
 
 from airflow_kafka_groups.admin import ClientConfig
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.membership import ClusterClient
 from tests.lab.cluster import KafkaCluster
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.maintenance.protocols import selected_groups
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupResults
-    from airflow_kafka_groups.hooks.settings import ConnectionSettings
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord

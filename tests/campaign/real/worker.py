@@ -25,8 +25,8 @@ from unittest.mock import patch
 from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups

@@ -13,8 +13,8 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest

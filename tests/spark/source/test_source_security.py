@@ -21,9 +21,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.hooks.settings import read_connection
-from airflow_kafka_groups.hooks.source_settings import write_source_settings
-from airflow_kafka_groups.hooks.tokens import airflow_token_source
+from airflow_kafka_groups.hooks.connection.settings import read_connection
+from airflow_kafka_groups.hooks.connection.source_settings import write_source_settings
+from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec
 from airflow_kafka_groups.spark.source import register
 from tests.lab.cluster import KafkaCluster

@@ -13,9 +13,9 @@ from pathlib import Path
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.java_properties import write_secret_file
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.tokens import airflow_token_source, is_google
+from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source, is_google
 from airflow_kafka_groups.transport.security import TOKEN_URL
 
 

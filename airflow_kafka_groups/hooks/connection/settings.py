@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
-from airflow_kafka_groups.hooks.fields import (
+from airflow_kafka_groups.hooks.connection.fields import (
     OWN_FIELDS,
     check_property_names,
     choice_of,
@@ -84,7 +84,7 @@ class ConnectionSettings:
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
         from airflow_kafka_groups.cluster.config import ClientConfig
-        from airflow_kafka_groups.hooks.tokens import airflow_token_source
+        from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
 
         return ClientConfig.from_librdkafka(self.properties, token_source=airflow_token_source, **self.limits)
 

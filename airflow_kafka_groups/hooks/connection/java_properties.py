@@ -14,7 +14,7 @@ from pathlib import Path
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.connection_properties import PROTECTED, READ_ONLY
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.patterns import keeping_expressions
 from airflow_kafka_groups.transport.security import (
     PASSWORD_MECHANISMS,

@@ -16,7 +16,7 @@ import pytest
 from airflow_kafka_groups.cluster.client_credentials import CachedToken
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.hooks.tokens import airflow_token_source
+from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
 
 SECRET = "s3cr3t"
 OAUTH = {"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

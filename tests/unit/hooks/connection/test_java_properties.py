@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.java_properties import java_properties, render_properties, write_secret_file
-from airflow_kafka_groups.hooks.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.connection.java_properties import java_properties, render_properties, write_secret_file
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 
 SECRET = 'pa"ss\\wörd'
