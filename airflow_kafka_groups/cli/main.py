@@ -61,7 +61,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     parsers = {}
-    for name, command in COMMANDS.items():
+    offered = {chosen: COMMANDS[chosen]} if chosen in COMMANDS and arguments[0] == chosen else COMMANDS
+    for name, command in offered.items():
         parsers[name] = of_command = commands.add_parser(
             name, help=command.help, description=f"{command.help}.", epilog=_EPILOG, allow_abbrev=False
         )
