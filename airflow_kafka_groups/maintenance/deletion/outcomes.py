@@ -150,7 +150,7 @@ def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
 
 
 def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
-    """Make the outcome of a group that the fence held back or found gone."""
+    """Make the outcome of a group that the last reading kept or found gone."""
     outcome = Outcome.GONE if decision.action is Action.GONE else Outcome.KEPT
     return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
 
