@@ -10,14 +10,14 @@ from urllib.parse import unquote
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Schemes of URLs that begin with a bucket or container, which has no port; folders there are parts of names."""
 _PARAMETER = re.compile(
-    r"[?&#;](?:sig|delegation|key|auth|pass|jwt"
-    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|pwd|credential|(?:access|account|api)[_-]?key)[^=&#;/]*)=",
+    r"(?:[?&#]auth|[?&#;](?:sig|delegation|key|pass|jwt"
+    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|pwd|credential|(?:access|account|api)[_-]?key)[^=&#;/]*))=",
     re.IGNORECASE,
 )
 """A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs, WebHDFS's
 ``?delegation=``, ``?api_key=``.
 
-Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket.
+Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket. Hive's ``;auth=noSasl`` is no secret.
 """
 _LOGIN_WITHOUT_SLASHES = re.compile(r"(?!file:/)[^/]*:.*@", re.IGNORECASE)
 """As ``scp`` has it, or with a slash too few. Hadoop spells a path on a disk ``file:/data``."""

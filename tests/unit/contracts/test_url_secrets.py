@@ -26,6 +26,7 @@ from airflow_kafka_groups.contracts.url_secrets import has_secret
             "https://h/f?X-Api-Key=x",
             "https://h/f?key=x",
         ),
+        *("https://h/f.json?auth=x", "https://h/f?v=1&auth=x"),
         *("https://h/f?access-key=x", "https://h/f?user=me&pwd=x", "https://h/f?jwt=x", "https://h/f?tok%65n=x"),
     ],
 )
@@ -45,6 +46,8 @@ def test_a_password_or_token_is_found(text: str) -> None:
         "nostore://host:9000/a@b",
         "s3://b/f?design=1",
         "s3://b/f?keys=1&monkey=2&author=me&bypass=1",
+        "jdbc:hive2://h:10000/default;auth=noSasl",
+        "jdbc:hive2://h:10000/default;principal=hive/_HOST@EXAMPLE.COM;auth=kerberos",
         "s3://b/a&b/api_key_topics/key=1",
         "s3://b/R&D/token-service/run=1",
         "s3://b/team#1/secrets/x/snapshot_id=1",
