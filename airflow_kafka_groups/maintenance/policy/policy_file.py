@@ -7,6 +7,7 @@ that owners can answer in a file of their own. The digest covers all of them.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,8 +33,11 @@ from airflow_kafka_groups.maintenance.storage_access import raised_by
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
 _DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
-_WEBHOOKS = ("hooks.slack.com/", "discord.com/api/webhooks/")
-"""Places of URLs that are secret as a whole: whoever knows one can send."""
+_WEBHOOK = re.compile(
+    r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/|\.webhook\.office\.com/",
+    re.IGNORECASE,
+)
+"""Places of URLs that are secret as a whole, with or without a scheme: whoever knows one can send."""
 _REFUSED_CONTACT = (
     "is a URL with a secret in it, and plans, reports and records show it: put the URL into an Airflow connection, and "
     "name a channel or that connection here"
@@ -259,7 +263,7 @@ def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
 
 
 def _tells_secret(contact: str) -> bool:
-    return "://" in contact and (has_secret(contact) or any(place in contact for place in _WEBHOOKS))
+    return _WEBHOOK.search(contact) is not None or ("://" in contact and has_secret(contact))
 
 
 def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:

@@ -19,6 +19,11 @@ RULES = "rules: [{name: a, action: delete, notice: 2d}]"
         "https://hooks/notify?token=hunter2",
         "https://hooks.slack.com/services/T0/B0/hunter2",
         "https://discord.com/api/webhooks/1/hunter2",
+        "https://discordapp.com/api/webhooks/1/hunter2",
+        "https://discord.com/api/v10/webhooks/1/hunter2",
+        "https://Hooks.Slack.com/services/T0/B0/hunter2",
+        "hooks.slack.com/services/T0/B0/hunter2",
+        "https://acme.webhook.office.com/webhookb2/1@2/IncomingWebhook/hunter2/3",
     ],
 )
 @pytest.mark.parametrize("where", ["owners: {pay: {groups: 'pay-*', contact: '%s'}}", "defaults: {contact: '%s'}"])
