@@ -263,7 +263,8 @@ def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
 
 
 def _tells_secret(contact: str) -> bool:
-    return _WEBHOOK.search(contact) is not None or ("://" in contact and has_secret(contact))
+    """Return whether one of a contact's words is a secret URL: what is beside a URL, such as an address, is no user."""
+    return any(_WEBHOOK.search(word) or ("://" in word and has_secret(word)) for word in contact.split())
 
 
 def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:

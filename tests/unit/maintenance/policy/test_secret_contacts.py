@@ -23,6 +23,8 @@ RULES = "rules: [{name: a, action: delete, notice: 2d}]"
         "https://discord.com/api/v10/webhooks/1/hunter2",
         "https://Hooks.Slack.com/services/T0/B0/hunter2",
         "hooks.slack.com/services/T0/B0/hunter2",
+        "pay@example.com, https://me:hunter2@hooks/notify",
+        "see https://pay.example.com:8443 or https://hooks/notify?token=hunter2",
         "https://acme.webhook.office.com/webhookb2/1@2/IncomingWebhook/hunter2/3",
     ],
 )
@@ -34,7 +36,13 @@ def test_a_contact_with_a_secret_is_refused_and_not_shown(where: str, contact: s
 
 
 @pytest.mark.parametrize(
-    "contact", ["pay@example.com", "#pay: @oncall", "https://pay.example.com/oncall", "slack://pay"]
+    "contact",
+    [
+        *("pay@example.com", "#pay: @oncall", "https://pay.example.com/oncall", "slack://pay"),
+        "https://pay.example.com:8443 or pay@example.com",
+        "slack://pay mailto:pay@example.com",
+        "https://pay.example.com, https://wiki.example.com, pay@example.com",
+    ],
 )
 def test_a_contact_without_a_secret_is_taken(contact: str, tmp_path: Path) -> None:
     policy = policy_of(tmp_path, f"version: 1\nowners: {{pay: {{groups: 'pay-*', contact: '{contact}'}}}}\n{RULES}\n")
