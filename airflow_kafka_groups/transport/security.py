@@ -149,7 +149,10 @@ class TokenEndpoint:
     ca: Pem = field(default_factory=lambda: Pem(name="https.ca"))
 
     def __post_init__(self) -> None:
-        parts = urllib.parse.urlsplit(self.url)
+        try:
+            parts = urllib.parse.urlsplit(self.url)
+        except ValueError:  # its text may quote a user and password
+            raise ConfigurationError(TOKEN_URL, None, "is no URL, such as https://host/token") from None
         if "@" in parts.netloc:  # a secret may stand before it: the URL is not shown
             raise ConfigurationError(TOKEN_URL, None, "write it without a user (login, password)")
         if parts.scheme not in ("https", "http"):

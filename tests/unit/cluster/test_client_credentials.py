@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import ssl
 import threading
+import traceback
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -70,3 +71,12 @@ def test_a_key_in_the_address_of_the_endpoint_is_shown_nowhere() -> None:
     with pytest.raises(ConfigurationError, match=r"got 'htps://host/token'") as caught:
         endpoint("htps://host/token?key=hunter2")
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("url", ["https://me:hunter2@h\N{ACCOUNT OF}st/token", "https://me:hunter2[@host/token"])
+def test_what_is_no_address_of_an_endpoint_is_an_error_that_does_not_show_it(url: str) -> None:
+    """Python's own error quoted the user and password before the host, and was no error of this package."""
+    with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: is no URL, such as") as caught:
+        endpoint(url)
+    assert "hunter2" not in "".join(traceback.format_exception(caught.value))
