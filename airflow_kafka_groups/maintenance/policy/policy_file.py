@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
 from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes, read_quiet_times
 from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
 from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction
-from airflow_kafka_groups.maintenance.policy.schema import check_schema
+from airflow_kafka_groups.maintenance.policy.schema import NEEDED, check_schema
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
 from airflow_kafka_groups.maintenance.storage import StoragePath
 from airflow_kafka_groups.maintenance.storage_access import raised_by
@@ -90,7 +90,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
     ``StorageError``.
     """
     content = _read(path, "the policy")
-    problems = Problems(read_yaml(content, path.name))
+    problems = Problems(read_yaml(content, path.name, NEEDED))
     check_schema(problems)
     problems.raise_if_any()
     value = problems.document.value

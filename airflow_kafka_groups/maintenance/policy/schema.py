@@ -12,8 +12,8 @@ from typing import Any
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Path, Problems, did_you_mean
 
 SCHEMA_FILE = "policy.schema.json"
-_NEEDED = frozenset({"version", "rules"})
-_WHOLE = "a mapping with the keys version and rules"
+NEEDED = ("version", "rules")
+"""The keys that a policy must have."""
 
 
 @cache
@@ -42,15 +42,8 @@ def _validator() -> Any:
 
 
 def check_schema(problems: Problems) -> None:
-    """Add what the schema forbids. Each description in the schema is the remedy.
-
-    Of a file that is no policy, nothing is shown: whoever triggers a run may name any file, such as one of passwords.
-    """
-    given = problems.document.value
-    if given is not None and not (isinstance(given, dict) and not _NEEDED.isdisjoint(given)):
-        problems.add((), f"this is no policy, and none of it is shown: it must be {_WHOLE}")
-        return
-    for error in _validator()(policy_schema()).iter_errors(given):
+    """Add what the schema forbids. Each description in the schema is the remedy."""
+    for error in _validator()(policy_schema()).iter_errors(problems.document.value):
         path: Path = tuple(error.absolute_path)
         if error.instance is None and not path:
             problems.add(path, "is empty: begin with 'version: 1', and 'rules:' with at least one rule")

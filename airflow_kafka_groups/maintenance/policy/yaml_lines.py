@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, TypeAlias
@@ -73,13 +73,14 @@ def did_you_mean(word: str, known: list[str]) -> str:
     return f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known)[:_MOST_KNOWN])}{more}"
 
 
-def read_yaml(content: bytes, name: str) -> Document:
+def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document:
     """Read a YAML file with one document.
 
     :param content: its bytes, UTF-8.
+    :param needed: keys of which a mapping that is meant has at least one; an empty file is none. Default: any file.
 
-    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB. Of what is no YAML, it shows
-    the line's number only: whoever triggers a run may name any file, such as one of passwords.
+    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB. Of what is no YAML, or cannot
+    be meant, it shows the line's number only: whoever triggers a run may name any file, such as one of passwords.
     """
     import yaml
 
@@ -89,6 +90,10 @@ def read_yaml(content: bytes, name: str) -> Document:
     try:
         loader = yaml.SafeLoader(content.decode("utf-8-sig"))
         node = loader.get_single_node()
+        if needed and node is not None and not _has_any(node, needed):
+            whole = f"a mapping with the keys {' and '.join(needed)}"
+            line = node.start_mark.line + 1
+            raise PolicyError(f"{name}, line {line}: this is no policy, and none of it is shown: it must be {whole}")
         value = _value(loader, node, (), lines, name) if node is not None else None
     except UnicodeDecodeError as exc:
         raise PolicyError(f"{name} is not UTF-8: {exc}; save it as UTF-8") from exc
@@ -100,6 +105,11 @@ def read_yaml(content: bytes, name: str) -> Document:
     except (yaml.YAMLError, RecursionError, ValueError) as exc:
         raise PolicyError(f"{name}: this is no YAML: {exc}") from exc
     return Document(name, value, lines)
+
+
+def _has_any(node: Any, keys: Sequence[str]) -> bool:
+    pairs = node.value if node.id == "mapping" else ()
+    return any(key.id == "scalar" and key.value in keys for key, _ in pairs)
 
 
 def _remedy(what: str) -> str:

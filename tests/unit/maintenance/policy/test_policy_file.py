@@ -172,6 +172,7 @@ WRONG = {
         "password: *hunter2\n",
         "password: !hunter2 x\n",
         "password: &hunter2 x\nother: &hunter2 y\n",
+        *("hunter2: ann\nhunter2: bob\n", "password: !!int hunter2\n", "[[pin, !!bool hunter2]]\n"),
     ],
 )
 def test_a_file_of_secrets_that_is_named_as_the_policy_is_not_shown(text: str, tmp_path: Path) -> None:
@@ -180,6 +181,14 @@ def test_a_file_of_secrets_that_is_named_as_the_policy_is_not_shown(text: str, t
     with pytest.raises(PolicyError, match=r"policy.yaml, line \d") as caught:
         load_policy(tmp_path / "policy.yaml")
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("text", ["4711: ann\n", "pin: 4711-99-88\n", "{pins: {4711: ann}}\n"])
+def test_nor_is_a_number_in_it(text: str, tmp_path: Path) -> None:
+    """It is no key, and no date; what a value is was looked at before what the file is."""
+    with pytest.raises(PolicyError, match=r"line 1: this is no policy") as caught:
+        policy_of(tmp_path, text)
+    assert "4711" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(("text", "message"), WRONG.values(), ids=WRONG)
@@ -207,7 +216,7 @@ def test_problems_of_the_files_beside_it_name_those(tmp_path: Path) -> None:
 
 
 def test_aliases_cannot_grow_without_end(tmp_path: Path) -> None:
-    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines = ["version: 1", "a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     with pytest.raises(PolicyError, match="more than 200,000 values"):
         policy_of(tmp_path, "\n".join(lines))
