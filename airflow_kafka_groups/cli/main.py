@@ -105,14 +105,15 @@ def _take_as_groups(left: list[str], args: argparse.Namespace, parser: argparse.
 
     Exits with code 2 and the nearest option, if there is one that was meant, for everything else.
     """
-    options = [word for word in left if word.startswith("-")]
+    end = left.index("--") if "--" in left[:-1] else len(left)  # behind a last one, a script's list was empty
+    options = [word for word in left[:end] if word.startswith("-")]
     if not options and isinstance(getattr(args, "groups", None), list):
-        args.groups += left
+        args.groups += left[:end] + left[end + 1 :]
         return
     known = re.findall(r"--[a-z][a-z-]+", parser.format_help())
     near = get_close_matches(options[0].partition("=")[0], known, n=1) if options else []
     meant = f" (did you mean {near[0]}?)" if near else ""
-    parser.error(f"unrecognized arguments: {' '.join(left)}{meant}; {parser.prog} --help lists all")
+    parser.error(f"unrecognized arguments: {' '.join(_with_dashes(left))}{meant}; {parser.prog} --help lists all")
 
 
 def run_command(name: str, args: argparse.Namespace) -> int:

@@ -77,6 +77,8 @@ def test_what_cannot_be_parsed_is_bad_usage(arguments: list[str], capsys: pytest
         ),
         ("apply PLAN --conn-id prod --digets=1", "--digets=1 (did you mean --digest?)"),
         ("apply PLAN --conn-id prod other", "unrecognized arguments: other; airflow-kafka-groups apply --help"),
+        ("restore PLAN --conn-id prod --yes --", "unrecognized arguments: --; airflow-kafka-groups restore --help"),
+        ("apply PLAN --conn-id prod -- --", "unrecognized arguments: -- --; airflow-kafka-groups apply --help"),
         ("restore PLAN --conn-id prod group --yess", "unrecognized arguments: group --yess (did you mean --yes?)"),
     ],
 )
@@ -293,5 +295,6 @@ def test_a_closed_stdout_is_no_error_of_the_command(command: SimpleNamespace, mo
 def test_a_group_may_be_called_by_the_dashes_that_end_the_options(ids: list[str]) -> None:
     """A restore of the one group with this name restored every group of the backup, and one beside others not it."""
     assert parse(["restore", "--conn-id", "c", "20260101T000000Z-0a1b2c3d", "--", *ids]).groups == ids
+    assert parse(["restore", "20260101T000000Z-0a1b2c3d", "--conn-id", "c", "--", *ids]).groups == ids
     assert parse(["describe", "--conn-id", "c", "--", *ids]).groups == ids
     assert parse(["explain", "--conn-id", "c", "--", ids[0]]).group == ids[0]
