@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NAMES = (
-    r"(?:\b(?:sig|delegation|jwt)|(?:signature|token|secret|passw(?:or)?d|pwd|credential|(?:access|account|api)[_-]?key)"
+    r"(?:\b(?:sig|delegation|jwt)|(?<=[?&])(?:key|auth|pass)"
+    r"|(?:signature|token|secret|passw(?:or)?d|pwd|credential|(?:access|account|api)[_-]?key)"
     r"[\w-]{0,99})"
 )
 _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"

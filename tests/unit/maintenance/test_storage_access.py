@@ -60,6 +60,9 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"cannot connect to https://me:p@a@{SECRET.replace('/', '')}@proxy:3128",
         f"403, message='Forbidden', url='https://host/a?api_key={SECRET}&v=1'",
         f"403, message='Forbidden', url='https://host/a?user=me&pwd={SECRET}'",
+        f"403, message='Forbidden', url='https://host/a?key={SECRET}&alt=json'",
+        f"401 Client Error: Unauthorized for url: https://host/a?user=me&pass={SECRET}",
+        f"401 Client Error: Unauthorized for url: https://host/a.json?auth={SECRET}",
         f"cannot connect by Login(user='me', passwd='{SECRET}')",
     ],
 )
