@@ -153,7 +153,7 @@ class TokenEndpoint:
             parts = urllib.parse.urlsplit(self.url)
         except ValueError:  # its text may quote a user and password
             raise ConfigurationError(TOKEN_URL, None, "is no URL, such as https://host/token") from None
-        if "@" in parts.netloc:  # a secret may stand before it: the URL is not shown
+        if "@" in (parts.netloc or self.url):  # a secret may stand before it, also of one with a slash too few
             raise ConfigurationError(TOKEN_URL, None, "write it without a user (login, password)")
         if parts.scheme not in ("https", "http"):
             raise ConfigurationError(TOKEN_URL, self.url.partition("?")[0], "must be a URL such as https://host/token")

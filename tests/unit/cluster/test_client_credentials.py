@@ -80,3 +80,13 @@ def test_what_is_no_address_of_an_endpoint_is_an_error_that_does_not_show_it(url
     with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: is no URL, such as") as caught:
         endpoint(url)
     assert "hunter2" not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("url", ["https://me:hunter2@host/t", "https:/me:hunter2@host/t", "me:hunter2@host/t"])
+def test_a_user_is_refused_and_not_shown_however_many_slashes_are_before_it(url: str) -> None:
+    """Without two of them, it is a part of the path to Python."""
+    with pytest.raises(ConfigurationError, match="write it without a user") as caught:
+        endpoint(url)
+    assert "hunter2" not in str(caught.value)
+    assert endpoint("https://host/@tenant/token").url == "https://host/@tenant/token"
