@@ -68,9 +68,10 @@ def kept_by_edit(
 
 
 def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the idle time that an edited policy demands of each group, in seconds; 0 if it was not edited.
+    """Return the idle time that an edited policy demands of each group until the plan, in seconds; 0 if not edited.
 
-    It counts from what is on record, too, such as a restore: a verdict may know nothing of it.
+    It counts from what is on record, too, such as a restore: a verdict may know nothing of it. It has to have passed
+    when the plan's snapshot was taken, as for a new plan, so the time between the two is added.
 
     :param now_file: the policy file as it is now; ``None`` if nobody read it.
     :param groups: the id and the type of each.
@@ -78,8 +79,9 @@ def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Se
     source = plan.policy.file
     if source is None or now_file is None or now_file.digest == source.sha256:
         return [0.0] * len(groups)
+    since = max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
     facts = [facts_of(group_id, now_file.owners, group_type=kind) for group_id, kind in groups]
-    return [ruling.rule.min_idle_seconds for ruling in RuleMatcher(now_file.rules).rule_all(facts)]
+    return [ruling.rule.min_idle_seconds + since for ruling in RuleMatcher(now_file.rules).rule_all(facts)]
 
 
 def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
@@ -90,9 +92,13 @@ def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:
             raise PlanError(
                 f"plan {plan.plan_id}: the policy demands another {name} by now, {getattr(new, name)}: make a new plan"
             )
-    taken_at = plan.expires_at - timedelta(seconds=old.max_plan_age_seconds)
-    if now >= taken_at + timedelta(seconds=new.max_plan_age_seconds):
+    if now >= _taken_at(plan) + timedelta(seconds=new.max_plan_age_seconds):
         raise PlanError(f"plan {plan.plan_id} is older than its policy allows by now: take a snapshot, make a new one")
+
+
+def _taken_at(plan: SealedPlan) -> datetime:
+    """Return when the snapshot of a plan was begun."""
+    return plan.expires_at - timedelta(seconds=plan.policy.max_plan_age_seconds)
 
 
 _ANOTHER_OWNER = "it has another owner, who was not notified"
