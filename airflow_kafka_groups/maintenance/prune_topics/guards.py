@@ -14,7 +14,11 @@ from functools import partial
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions, spare
-from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import idle_times_by_edit, kept_by_edit
+from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import (
+    idle_times_by_edit,
+    kept_by_edit,
+    seconds_to_plan,
+)
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
@@ -118,10 +122,11 @@ def kept_by_journal(
     """
     by_rule: dict[str | None, float] = {rule.name: rule.min_idle_seconds for rule in plan.policy.rules}
     by_edit = idle_times_by_edit(plan, policy, [(item.group_id, item.group_type) for item in plan.groups])
-    idle = {
-        item.name: max(by_rule.get(item.rule, plan.policy.min_idle_seconds), least_idle, seconds)
-        for item, seconds in zip(plan.groups, by_edit, strict=True)
-    }
+    since, idle = seconds_to_plan(plan), dict[str, float]()
+    for item, seconds in zip(plan.groups, by_edit, strict=True):
+        asked = by_rule.get(item.rule, plan.policy.min_idle_seconds)
+        raised = least_idle + since if least_idle > asked else 0.0  # the plan has not asked for it
+        idle[item.name] = max(asked, raised, seconds)
     judged_at = min(plan.created_at, now)
     before = exclusions(history, plan.plan_id, now=now, judged_at=judged_at, min_idle_seconds=idle)
     of_group: dict[str, float] = {}

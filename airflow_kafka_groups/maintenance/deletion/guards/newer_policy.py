@@ -79,9 +79,14 @@ def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Se
     source = plan.policy.file
     if source is None or now_file is None or now_file.digest == source.sha256:
         return [0.0] * len(groups)
-    since = max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
+    since = seconds_to_plan(plan)
     facts = [facts_of(group_id, now_file.owners, group_type=kind) for group_id, kind in groups]
     return [ruling.rule.min_idle_seconds + since for ruling in RuleMatcher(now_file.rules).rule_all(facts)]
+
+
+def seconds_to_plan(plan: SealedPlan) -> float:
+    """Return how long after its snapshot a plan was made: by so much, less had passed when somebody looked."""
+    return max((plan.created_at - _taken_at(plan)).total_seconds(), 0.0)
 
 
 def require_limits(plan: SealedPlan, file: PolicyFile, now: datetime) -> None:

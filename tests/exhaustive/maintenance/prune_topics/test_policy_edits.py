@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +11,25 @@ import pytest
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.floors import SiteFloors
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.maintenance.prune_topics.scene import PRUNE, cluster, layout_in, outcomes, planned, prune
 
 pytestmark = pytest.mark.safety
+LONGER = PRUNE.replace("[{", "[{name: longer, match: {groups: x}, action: prune-topics, idle: 2h}, {")
+"""Topics are looked at for so long that some are idle for longer than their rule demands."""
+
+
+def lost_and_restored(layout: Layout, at: datetime) -> None:
+    """Let the journal say that the group was deleted; no snapshot has shown that."""
+    journal = Journal(layout.base, CLUSTER_ID)
+    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
+    run.intend({"app": "its fingerprint"}, at)
+    run.end([GroupOutcome(group_id="app", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
 
 
 @pytest.mark.parametrize(
@@ -50,19 +62,29 @@ async def test_an_edit_of_the_policy_can_only_keep(tmp_path: Path, edited: str, 
 
 
 @pytest.mark.parametrize(
-    ("idle", "fate"), [("1h", "deleted:safe"), ("80m", "deleted:safe"), ("90m", "kept:deleted_before")]
+    ("idle", "fate"),
+    [("1h", "deleted:safe"), ("80m", "deleted:safe"), ("85m", "kept:deleted_before"), ("90m", "kept:deleted_before")],
 )
 async def test_a_longer_idle_time_counts_from_what_is_on_record_too(tmp_path: Path, idle: str, fate: str) -> None:
     admin, layout, path = cluster(), layout_in(tmp_path), tmp_path / "policy.yaml"
-    policy = PRUNE.replace("[{", "[{name: longer, match: {groups: x}, action: prune-topics, idle: 2h}, {")
-    path.write_text(policy)
+    path.write_text(LONGER)
     of = await planned(admin, layout, file=load_policy(path))
-    at, journal = of.created_at - timedelta(minutes=85), Journal(layout.base, CLUSTER_ID)
-    run = journal.begin({"run_id": new_id(at), "request_id": "another"}, at, after=journal.read())
-    run.intend({"app": "its fingerprint"}, at)
-    run.end([GroupOutcome(group_id="app", outcome=Outcome.DELETED, code="safe", reason="deleted")], {}, at)
-    path.write_text(policy.replace("idle: 1h", f"idle: {idle}"))
+    lost_and_restored(layout, of.created_at - timedelta(minutes=85))
+    path.write_text(LONGER.replace("idle: 1h", f"idle: {idle}"))
     assert await outcomes(admin, layout, of, policy=lambda: load_policy(path)) == {"app [old]": fate}
+
+
+@pytest.mark.parametrize(("seconds", "fate"), [(4_800.0, "deleted:safe"), (5_100.0, "kept:deleted_before")])
+async def test_a_floor_that_was_raised_counts_from_what_is_on_record_too(
+    tmp_path: Path, seconds: float, fate: str
+) -> None:
+    """It has to have passed when the plan's snapshot was taken, as for a new plan."""
+    admin, layout, path = cluster(), layout_in(tmp_path), tmp_path / "policy.yaml"
+    path.write_text(LONGER.replace("[{", "[{name: others, match: {groups: y}, action: delete, idle: 3h}, {"))
+    of = await planned(admin, layout, file=load_policy(path))
+    lost_and_restored(layout, of.created_at - timedelta(minutes=85))
+    floors = SiteFloors(min_idle_seconds=seconds)
+    assert await outcomes(admin, layout, of, policy=lambda: load_policy(path), floors=floors) == {"app [old]": fate}
 
 
 @pytest.mark.parametrize("rule", ["prune", "another"])
