@@ -40,20 +40,21 @@ _STALE = "are stale"
 
 
 def capped(
-    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _STALE
+    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _STALE, more: int = 0
 ) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
     :param found: the number of all groups.
     :param what: what planned groups are, or have, for warnings. Default: they are stale.
+    :param more: how many others the caps had left for a later plan before. Default: none.
 
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
     """
-    refused = policy.refuse_share
-    if refused is not None and len(planned) > share_of(found, refused):
+    refused, wanted = policy.refuse_share, len(planned) + more
+    if refused is not None and wanted > share_of(found, refused):
         raise PlanError(
-            f"{len(planned)} of {found} groups would be planned, more than the policy's limits.refuse_share of "
+            f"{wanted} of {found} groups would be planned, more than the policy's limits.refuse_share of "
             f"{refused:.12g} allows: nothing is planned. Check that this cluster's consumers are not merely down, and "
             "the last edit of the policy; then narrow its rules, or raise refuse_share"
         )

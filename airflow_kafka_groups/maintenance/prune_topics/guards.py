@@ -30,7 +30,7 @@ from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life
 from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_ruled
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan
+from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import looked_for
@@ -87,7 +87,8 @@ def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
         else:
             left.setdefault(item.group_id, replace(item, rule=ruling.rule.name))
     # The caps of the file as it is now, by groups: those of the rule that decides by now, not of the plan's.
-    over = capped(list(left.values()), plan.counts.get("found", 0), plan.policy.by_file(file))[1]
+    more = len({item.group_id for item in plan.kept if item.verdict == KeptTopic.OVER_CAP})
+    over = capped(list(left.values()), plan.counts.get("found", 0), plan.policy.by_file(file), more=more)[1]
     beyond = {group.group_id for group in over}
     for item in plan.groups:
         if item.group_id in beyond:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from functools import partial
 
 from airflow_kafka_groups.contracts.durations import show_duration
+from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
@@ -158,7 +159,8 @@ def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
             yield group.group_id, "its owner has another contact, which was not notified"
         else:
             left.append(_Ruled(group.group_id, group.idle_seconds, rule.name, undecided))
-    for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file))[1]:
+    more = plan.counts.get(KeptName.OVER_CAP.value, 0)
+    for over in capped(left, plan.counts.get("found", 0), plan.policy.by_file(file), more=more)[1]:
         yield over.group_id, "its caps leave it for a later plan"
 
 

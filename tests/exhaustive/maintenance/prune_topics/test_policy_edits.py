@@ -98,3 +98,14 @@ async def test_the_cap_of_the_rule_that_decides_by_now_counts(tmp_path: Path, ru
     path.write_text(PRUNE.replace("name: prune", f"name: {rule}").replace("idle: 1h", "idle: 1h, max_groups: 1"))
     found = await outcomes(admin, layout, of, policy=lambda: load_policy(path))
     assert found == {"app [old]": "deleted:safe", "zap [old]": "kept:policy"}
+
+
+async def test_a_share_that_is_refused_by_now_is_one_of_all_groups_with_topics_to_prune(tmp_path: Path) -> None:
+    offsets: Any = {TopicPartition("live", 0): 1, TopicPartition("old", 0): 7}
+    admin, layout = cluster(zap=FakeGroup(offsets, members=1, subscribed=frozenset({"live"}))), layout_in(tmp_path)
+    path = tmp_path / "policy.yaml"
+    path.write_text(PRUNE.replace("limits: {", "limits: {max_groups: 1, "))
+    of = await planned(admin, layout, file=load_policy(path))
+    path.write_text(PRUNE.replace("limits: {", "limits: {max_groups: 1, refuse_share: 0.7, "))
+    with pytest.raises(PlanError, match="2 of 2 groups would be planned"):
+        await prune(admin, layout, of, policy=lambda: load_policy(path))

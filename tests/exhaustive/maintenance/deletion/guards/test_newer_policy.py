@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -107,6 +108,20 @@ async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, mon
 async def test_a_policy_that_demands_more_of_a_complete_plan_by_now_refuses_it(limit: str, tmp_path: Path) -> None:
     with pytest.raises(PlanError, match="by now"):
         await kept_after(("rules:", f"limits: {{{limit}}}\n    rules:"), tmp_path)
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("share", "refused"), [(0.7, True), (1.0, False)])
+async def test_a_share_that_is_refused_by_now_is_one_of_all_stale_groups(
+    share: float, refused: bool, tmp_path: Path
+) -> None:
+    """Also of those that the caps of the plan left for a later one: all are a sign of consumers that are down."""
+    text = POLICY.replace("rules:", "limits: {max_groups: 2}\n    rules:")
+    plan = await plan_by(policy_of(tmp_path, text), world(), tmp_path)
+    edited = policy_of(tmp_path, text.replace("max_groups: 2", f"max_groups: 2, refuse_share: {share}"))
+    assert plan.group_count == 2
+    with pytest.raises(PlanError, match="3 of 3 groups would be planned") if refused else nullcontext():
+        assert kept_by_newer_policy(plan, edited, LATER) == {}
 
 
 async def test_an_unchanged_policy_keeps_nothing(tmp_path: Path) -> None:
