@@ -186,6 +186,24 @@ def begun_entries(folder: StoragePath, first: int, listed: int) -> list[Entry]:
     return entries
 
 
+def begun_back_to(folder: StoragePath, enough: Callable[[Sequence[Entry]], bool]) -> dict[int, Entry]:
+    """Read the first entries of the newest runs, by their numbers, oldest first. Raises as ``require_begun``.
+
+    :param enough: whether these are enough, of at least one; otherwise older ones are read, too.
+    """
+    highest = max(runs_listed(folder), default=0)
+    begun, first = begun_entries(folder, highest + 1, highest), highest + 1
+    while first > 1 and not (begun and enough(begun)):
+        some = range(max(first - READERS, 1), first)
+        begun, first = [*read_all(partial(require_begun, folder), some), *begun], some[0]
+    return dict(enumerate(begun, start=first))
+
+
+def may_delete(begun: Entry) -> bool:
+    """Return whether a run deletes, by its first entry: it is not known to be a dry run."""
+    return begun.data.get("dry_run") is not True
+
+
 class Chain:
     """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -21,15 +20,16 @@ from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
 from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_json, outcomes_json
 from airflow_kafka_groups.maintenance.journal.files import (
-    READERS,
     Chain,
     Entry,
+    begun_back_to,
     begun_entries,
     begun_path,
     body_path,
     create_entry,
     ended_path,
     journal_folder,
+    may_delete,
     probe_path,
     read_all,
     read_begun,
@@ -96,12 +96,7 @@ class Journal:
 
         Raises as ``read`` does, for the entries that it reads.
         """
-        highest = max(runs_listed(self.folder), default=0)
-        begun, first = begun_entries(self.folder, highest + 1, highest), highest + 1
-        while first > 1 and (first > highest or parse_time(begun[0].data["at"]) > since - _A_DAY):
-            some = range(max(first - READERS, 1), first)
-            begun, first = [*read_all(partial(require_begun, self.folder), some), *begun], some[0]
-        return dict(enumerate(begun, start=first))
+        return begun_back_to(self.folder, lambda some: parse_time(some[0].data["at"]) <= since - _A_DAY)
 
     def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
         """Read the runs of a plan, oldest first. Raises as ``read`` does, for the entries that it reads.
@@ -112,12 +107,17 @@ class Journal:
         return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
 
     def unfinished_since(self, since: datetime) -> list[RunRecord]:
-        """Read the runs that have no end, oldest first: those since the day before, or earlier.
+        """Read the runs that may still delete: those that have no end, oldest first.
 
+        However long ago one began, it deletes until another that is no dry run has begun (``RunJournal.overtaken``).
         Raises as ``read`` does, for the entries that it reads.
         """
-        begun = self.begun_since(since)
-        running = [number for number in begun if read_entry(ended_path(self.folder, number)) is None]
+        begun = begun_back_to(
+            self.folder,
+            lambda some: any(parse_time(one.data["at"]) <= since - _A_DAY for one in some if may_delete(one)),
+        )
+        deleting = (number for number, entry in begun.items() if may_delete(entry))
+        running = [number for number in deleting if read_entry(ended_path(self.folder, number)) is None]
         return [self._read_run(number, begun[number], begun.get(number + 1)) for number in running]
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
@@ -256,7 +256,7 @@ class RunJournal:
         if (own := read_begun(self._folder, self.number)) is None or own.sha256 != self._begun.sha256:
             raise JournalError(f"{self.path} is not what this run began with: check that the storage is mounted")
         while (later := read_begun(self._folder, self._seen + 1)) is not None:
-            if later.data.get("dry_run") is not True:
+            if may_delete(later):
                 return True
             self._seen += 1
         return False

@@ -336,6 +336,18 @@ def test_the_runs_without_an_end_are_those_that_may_still_delete(tmp_path: Path)
     assert [list(run.intents) for run in journal_in(tmp_path).unfinished_since(NOW)] == [["a"], ["b"]]
 
 
+def test_a_run_that_has_gone_on_for_days_beside_dry_runs_may_still_delete(tmp_path: Path) -> None:
+    """A dry run ends no other run; any other one does, so nothing older is read."""
+    begin(tmp_path).intend({"ended by the next one": "f"}, NOW)
+    now = NOW + timedelta(days=3)
+    begin(tmp_path).intend({"a": "f"}, now)
+    for hours in range(2, 42):
+        journal, at = journal_in(tmp_path), NOW + timedelta(hours=hours)
+        journal.begin({**header(plan_id="20261103T000000Z-0000000d"), "dry_run": True}, at, after=journal.read())
+    found = {name for run in journal_in(tmp_path).unfinished_since(now) for name in run.intents}
+    assert "a" in found
+
+
 def test_a_run_without_an_end_that_lacks_what_the_next_one_found_was_changed(tmp_path: Path) -> None:
     begin(tmp_path).intend({"a": "f"}, NOW)
     begin(tmp_path)
