@@ -18,7 +18,7 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from itertools import chain
@@ -36,6 +36,10 @@ _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
+_NO_TEXT = (
+    "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
+    "them as one template, '{{ … | tojson }}'"
+)
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
 _EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
@@ -201,14 +205,18 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     """Return what a list was rendered to, with the items in it that are no templates as they were.
 
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
-    names in one: these are a group's name and a pattern like any other, also one that keeps nothing.
+    names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     old, new = _items(before), _items(rendered)
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
-    if old is None or new is None or len(old) != len(new):
+    if old is None or new is None:
+        return rendered
+    if isinstance(before, str) and _has_more_than_text(before, old, rendered, new):
+        raise ConfigurationError(name, rendered, _NO_TEXT)
+    if len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):
         if isinstance(item, str) and is_template(item):
@@ -220,6 +228,18 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     if isinstance(before, str):
         return rendered
     return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
+
+
+def _has_more_than_text(template: str, items: Sequence[Any], rendered: Any, rendered_items: Sequence[Any]) -> bool:
+    """Return whether an item of a list in JSON was rendered to the end of its string, as ``b","c`` is, or an escape.
+
+    Items that hold half a template are none: ``["{{ names | join('", "') }}"]`` is one of several names.
+    """
+    texts = [item for item in items if isinstance(item, str)]
+    if any(text.count(begin) != text.count(end) for text in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
+        return False
+    more = isinstance(rendered, str) and any(rendered.count(each) > template.count(each) for each in '"\\')
+    return more or len(items) != len(rendered_items)
 
 
 def _has_none(template: str, text: str) -> bool:

@@ -78,6 +78,25 @@ def test_an_item_that_renders_to_several_is_no_pattern_that_keeps_nothing(item: 
         task.render_template_fields({"params": {"keep": several}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ['b","c', 'b", "c', "orders\\u002ddlq"], ids=["two", "spaced", "escape"])
+def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, native: bool) -> None:
+    """Whoever fills in a name adds none to those that are deleted."""
+    if native and "\\" in name:
+        pytest.skip("Jinja makes a list of it, in which nobody sees the escape")
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids='["a", "{{ params.group }}"]')
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash.*tojson"):
+        task.render_template_fields({"params": {"group": name}})
+
+
+def test_a_list_in_json_may_be_joined_of_several_names() -> None:
+    given = """["{{ params.groups | join('", "') }}"]"""
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    task.render_template_fields({"params": {"groups": ["a", "b", "c"]}})
+    assert task.group_ids == ["a", "b", "c"]
+
+
 def test_a_storage_of_which_a_part_renders_to_nothing_is_no_other_storage() -> None:
     """It has no journal: each group was never deleted there, and never found in use."""
     place: dict[str, Any] = {"storage_path": "/data/{{ params.site }}/groups", "cluster": "prod"}
