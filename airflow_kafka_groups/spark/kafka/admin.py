@@ -235,7 +235,7 @@ class KafkaAdmin:
             raise JobError(f"{what}: {self._why(exc)} (brokers {self._properties.bootstrap})") from exc
 
     def _why(self, exc: Py4JJavaError) -> str:
-        return self._properties.without_secrets(_why(exc))
+        return self._properties.without_secrets(innermost_cause(exc))
 
 
 def partition_of(named: Any) -> Partition:
@@ -254,7 +254,7 @@ def _commit(value: Any) -> Commit | None:
     return Commit(int(value.offset()), int(epoch.get()) if epoch.isPresent() else None, str(value.metadata()))
 
 
-def _why(exc: Py4JJavaError) -> str:
+def innermost_cause(exc: Py4JJavaError) -> str:
     """Return the innermost cause: Java wraps it in ExecutionException and KafkaException."""
     error = exc.java_exception
     while (cause := error.getCause()) is not None:

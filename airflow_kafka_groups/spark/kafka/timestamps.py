@@ -16,7 +16,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import partition_of
+from airflow_kafka_groups.spark.kafka.admin import innermost_cause, partition_of
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
@@ -61,7 +61,8 @@ def look_up(
         finally:
             consumer.close(jvm.java.time.Duration.ofSeconds(5))
     except Py4JJavaError as exc:
-        raise JobError(f"timestamps cannot be looked up: {exc.java_exception.toString()}") from exc
+        why = properties.without_secrets(innermost_cause(exc))
+        raise JobError(f"timestamps cannot be looked up: {why} (brokers {properties.bootstrap})") from exc
     return found
 
 

@@ -76,6 +76,24 @@ def test_an_offset_beyond_the_end_has_no_time_however_late_the_client_notices(
     assert timestamps.look_up(spark, properties, [beyond, end]) == [("ll-beyond", 1, 2, None, "none")]
 
 
+def test_a_client_that_cannot_look_up_times_says_why_and_no_secret(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "kafka.properties"
+    path.write_text("bootstrap.servers=localhost:1\nssl.keystore.password=tr0ub4dor\n")
+    properties = load_properties(spark, str(path))
+
+    def fail(jvm: Any, *_: Any) -> None:
+        said = jvm.java.lang.IllegalStateException("the keystore's tr0ub4dor is wrong")
+        jvm.java.util.concurrent.CompletableFuture.failedFuture(said).get()
+
+    monkeypatch.setattr(timestamps, "_one_round", fail)
+    with pytest.raises(JobError) as raised:
+        timestamps.look_up(spark, properties, [(Partition("t", 0), 0)])
+    said = "IllegalStateException: the keystore's *** is wrong (brokers localhost:1)"
+    assert str(raised.value) == f"timestamps cannot be looked up: {said}"
+
+
 def test_times_of_another_cluster_are_not_reported(spark: SparkSession, kafka41: KafkaCluster, tmp_path: Path) -> None:
     bootstrap = kafka41.bootstrap
     fresh_topics(bootstrap, {"ll-t": 1})
