@@ -54,10 +54,11 @@ class Storage:
     @property
     def is_local(self) -> bool:
         """Whether the files are on a local disk, according to their URI."""
-        return self._scheme == "file"
+        return self.scheme == "file"
 
     @property
-    def _scheme(self) -> str:
+    def scheme(self) -> str:
+        """The scheme of its URI."""
         return str(self._fs.getUri().getScheme())
 
     def beside(self, path: str, name: str) -> str:
@@ -193,7 +194,7 @@ class Storage:
         if self.is_local:
             create_local(Path(str(self._path(path).toUri().getPath())), data)
             return
-        at_once = self._scheme in _CREATES_AT_ONCE
+        at_once = self.scheme in _CREATES_AT_ONCE
         written = self._path(path if at_once else self.beside(path, f"_{uuid.uuid4().hex}.tmp"))
         created = self._fs.createFile(written).overwrite(False).recursive().opt(_IF_ABSENT, "true").build()
         with closing(created) as stream:

@@ -39,6 +39,7 @@ GROUP BY group_id, topic, partition
 _SHOWN = 20
 _PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _LONGEST_NAME = 255  # in bytes, of a file or folder
+_SHORT_NAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs", "viewfs"})
 
 
 def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], str]:
@@ -133,7 +134,7 @@ def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog
             f"group {nameless[0]!r} cannot be archived: its folder's name would have a zero byte, which Spark does not "
             "escape. Leave such groups out"
         )
-    if not Storage(spark, output).is_local:
+    if Storage(spark, output).scheme not in _SHORT_NAMES:
         return
     escape = getattr(jvm_of(spark, "escaping a name"), _PATHS).escapePathName
     read = [(group_id, each.partition.topic) for group_id, each in _ranges(backlogs)]
@@ -141,7 +142,7 @@ def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog
         if (size := len(f"by_{kind}={escape(name)}".encode())) > _LONGEST_NAME:
             raise JobError(
                 f"{kind} {name!r} cannot be archived to {output}: the name of its folder would have {size} bytes, and "
-                f"a local disk allows {_LONGEST_NAME}. Give an --output on an object store, such as s3a://"
+                f"a local disk or HDFS allows {_LONGEST_NAME}. Give an --output on an object store, such as s3a://"
             )
 
 

@@ -305,12 +305,19 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
     assert "give either a plan or groups" in capsys.readouterr().err
 
 
+def test_hdfs_allows_no_longer_name_than_a_local_disk(spark: SparkSession) -> None:
+    where = Partition("t", 0)
+    backlogs = {"g" * 247: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
+    with pytest.raises(JobError, match="would have 256 bytes, and a local disk or HDFS allows 255"):
+        check_names(spark, "hdfs://localhost:1/archives", backlogs)
+
+
 @pytest.mark.parametrize(
     ("group_id", "topic", "said"),
     [
         ("g" * 246, "t" * 246, ""),
         ("g", "t" * 249, "topic 't+' cannot be archived to .*: the name of its folder would have 258 bytes"),
-        ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk allows 255"),
+        ("é" * 124, "t", "group 'é+' cannot be archived to .* would have 257 bytes, and a local disk or HDFS a"),
         ("%" * 82 + "g", "t", "would have 256 bytes.* Give an --output on an object store"),
         ("a\0b", "t", "its folder's name would have a zero byte, which Spark does not escape. Leave such groups out"),
     ],
