@@ -38,7 +38,7 @@ TREND_PAGE = "trend.html"
 """In the folder of reports: the runs of the cluster in numbers, and the page that shows them."""
 
 STOP = "STOP"
-"""A file in the cluster's folder: as long as it exists, nothing is deleted."""
+"""A file in the cluster's folder, or in the storage's: as long as it exists, nothing is deleted."""
 
 SNAPSHOT_FILE = "part-00000.parquet"
 """The name of a snapshot's only file; a manifest may name several."""

@@ -34,7 +34,8 @@ KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
 _DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
 _WEBHOOK = re.compile(
-    r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/|\.webhook\.office\.com/",
+    r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
+    r"|\.webhook\.office\.com/|\boutlook\.office(?:365)?\.com/webhook/",
     re.IGNORECASE,
 )
 """Places of URLs that are secret as a whole, with or without a scheme: whoever knows one can send."""

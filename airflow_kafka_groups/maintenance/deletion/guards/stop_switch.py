@@ -1,7 +1,8 @@
-"""The stop switch: a file in the cluster's folder that ends every deletion before its next intent.
+"""The stop switch: a file that ends every deletion before its next intent.
 
 Whoever can write the storage can stop a deletion without Airflow: an empty file named ``STOP`` is enough, and its first
-line is shown as the reason. It holds for every run until the file is removed.
+line is shown as the reason. It holds for every run until the file is removed: in a cluster's folder for this cluster,
+beside these folders for all of them, whatever name a run has for its cluster.
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from airflow_kafka_groups.contracts.paths import STOP
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.shown import printable
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 _SHOWN = 200
 
 
 def why_stopped(layout: Layout) -> str | None:
-    """Return why no deletion may go on in this folder, ``None`` if it may. A storage that fails stops it, too."""
-    path = layout.root / STOP
+    """Return why no deletion may go on in this storage, ``None`` if it may. A storage that fails stops it, too."""
+    return _why(layout.root / STOP) or _why(layout.base / STOP)
+
+
+def _why(path: StoragePath) -> str | None:
     try:
         content = read_file(path)
     except StorageError as exc:

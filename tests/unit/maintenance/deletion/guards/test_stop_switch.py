@@ -1,4 +1,4 @@
-"""The stop switch: a file in the cluster's folder, heeded before each request."""
+"""The stop switch: a file in the folder of the cluster or the storage, heeded before each request."""
 
 from __future__ import annotations
 
@@ -45,6 +45,12 @@ def test_the_file_stops_whatever_is_in_it_and_its_first_line_is_shown(
     assert str(path) in why
     assert said in why
     assert len(why) < 500
+
+
+def test_a_file_beside_the_folders_of_all_clusters_stops_each_of_them(tmp_path: Path) -> None:
+    """A run may have another name for the cluster than whoever has to stop it."""
+    (tmp_path / "STOP").write_bytes(b"incident 4711")
+    assert f"somebody created {tmp_path / 'STOP'} (incident 4711)" in (why_stopped(layout_in(tmp_path)) or "")
 
 
 def test_a_file_that_another_machine_has_just_created_on_nfs_stops(
