@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from itertools import count
 from typing import Any, TypeAlias
 
 from airflow_kafka_groups.exceptions import PolicyError
@@ -79,8 +80,9 @@ def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document
     :param content: its bytes, UTF-8.
     :param needed: keys of which a mapping that is meant has at least one; an empty file is none. Default: any file.
 
-    Raises ``PolicyError`` for what is no YAML, has a key twice, or is larger than 4 MiB. Of what is no YAML, or cannot
-    be meant, it shows the line's number only: whoever triggers a run may name any file, such as one of passwords.
+    Raises ``PolicyError`` for what is no YAML, has a key twice, is larger than 4 MiB, or has more than 200,000 values
+    and keys. Of what is no YAML, or cannot be meant, it shows the line's number only: whoever triggers a run may name
+    any file, such as one of passwords.
     """
     import yaml
 
@@ -89,6 +91,7 @@ def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document
     lines: dict[Path, int] = {}
     try:
         loader = yaml.SafeLoader(content.decode("utf-8-sig"))
+        _limit_values(loader, name)
         node = loader.get_single_node()
         if needed and node is not None and not _has_any(node, needed):
             whole = f"a mapping with the keys {' and '.join(needed)}"
@@ -110,6 +113,18 @@ def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document
 def _has_any(node: Any, keys: Sequence[str]) -> bool:
     pairs = node.value if node.id == "mapping" else ()
     return any(key.id == "scalar" and key.value in keys for key, _ in pairs)
+
+
+def _limit_values(loader: Any, name: str) -> None:
+    """Make a loader stop at the values that are too many: all of 4 MiB would take a minute, and more than 1 GiB."""
+    compose, number = loader.compose_node, count(1)
+
+    def compose_counted(*where: Any) -> Any:
+        if next(number) > _MOST_VALUES:
+            raise PolicyError(f"{name} has more than {_MOST_VALUES:,} values and keys: leave some out")
+        return compose(*where)
+
+    loader.compose_node = compose_counted
 
 
 def _remedy(what: str) -> str:
