@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, PatternSet
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
+from airflow_kafka_groups.triggers.growth import FamilyGrowth
 from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -30,6 +32,27 @@ ARGUMENTS: list[dict[str, Any]] = [
 
 def watch(event: str, **more: Any) -> GroupWatch:
     return GroupWatch(event=GroupEvent(event), groups=GroupFilter(), **more)
+
+
+async def test_groups_are_chosen_beside_the_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All triggers of a process share one loop, and the patterns of a site take 200,000 groups more than a second."""
+    threads = set()
+
+    def chooses(*_: Any) -> set[str]:
+        threads.add(threading.current_thread())
+        return {"a", "b"}
+
+    monkeypatch.setattr(PatternSet, "match", chooses)
+    monkeypatch.setattr(PatternSet, "matching", chooses)
+    see = FamilyGrowth.see
+    monkeypatch.setattr(FamilyGrowth, "see", lambda *args, **how: (chooses(), see(*args, **how))[1])
+    admin = FakeAdmin()
+    for name in "ab":
+        admin.add(name, ("t", 0, 1))
+    for event in ("empty", "growing"):
+        assert (await watch(event).poll(admin)).complete  # type: ignore[arg-type]  # the fake
+    assert threading.current_thread() not in threads
+    assert threads
 
 
 async def matching(one: GroupWatch, admin: FakeAdmin) -> set[str]:
