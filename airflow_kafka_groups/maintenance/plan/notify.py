@@ -50,6 +50,7 @@ class OwnerNotice:
             f"in {shown_period(self.notice_seconds)} at the earliest, unless they are used again, or the policy keeps "
             "them. Their offsets are backed up before, and can be restored."
         )
+        noun = "group" if len(self.groups) == 1 else "groups"
         rest = [f"… and {more} more"] if more > 0 else []
         names = [one_line(group_id) for group_id in shown]
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
@@ -63,7 +64,7 @@ class OwnerNotice:
             "count": len(self.groups),
             "days": rounded_down(self.notice_seconds / 86_400),
             "report": self.report,
-            "subject": f"{len(self.groups)} stale consumer groups of {self.cluster} will be deleted",
+            "subject": f"{len(self.groups)} stale consumer {noun} of {self.cluster} will be deleted",
             "text": text,
             "slack": escape(text, quote=False),  # Slack reads <!channel> and <@U1>, and no other references
             "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"

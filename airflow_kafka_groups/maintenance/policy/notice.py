@@ -116,9 +116,10 @@ def shown_owner(owner: str | None) -> str:
 
 def shown_period(seconds: float) -> str:
     """Return a time in the largest unit that it has one of, such as ``2 days``, ``12 h`` or ``4 s``; rounded down."""
-    for length, unit in ((86_400.0, "day" if seconds == 86_400 else "days"), (3_600.0, "h"), (60.0, "min")):
+    for length, unit in ((86_400.0, "days"), (3_600.0, "h"), (60.0, "min")):
         if seconds >= length:
-            return f"{rounded_down(seconds / length)} {unit}"
+            shown = f"{rounded_down(seconds / length)} {unit}"
+            return "1 day" if shown == "1 days" else shown
     return f"{rounded_down(seconds)} s"
 
 

@@ -100,7 +100,7 @@ def test_each_owner_gets_one_message(
     assert found == {"dry_run": False, "marked": 3, "notified": {"pay": 2, "web": 1}, "without_contact": 0}
     assert server.received == [
         ("/pay", "2 stale consumer groups of prod will be deleted: pay1,pay2"),
-        ("/web", "1 stale consumer groups of prod will be deleted: web1"),
+        ("/web", "1 stale consumer group of prod will be deleted: web1"),
     ]
     assert notifier.path == "{{ notice.contact }}", "the next owner's is rendered from the template"
     assert notify(tmp_path, planned, notifiers=notifier) == found, "what the plan did, whichever try did it"

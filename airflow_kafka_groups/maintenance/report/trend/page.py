@@ -37,8 +37,9 @@ def trend_page(cluster: str, points: Sequence[TrendPoint], now: datetime) -> str
         ),
         _families(points, labels),
     ]
+    runs = "run" if len(points) == 1 else "runs"
     body = (
-        f"<header><h1>{text(title)}</h1><p>{len(points):,} runs{first} · page made {shown_time(now)}</p></header>"
+        f"<header><h1>{text(title)}</h1><p>{len(points):,} {runs}{first} · page made {shown_time(now)}</p></header>"
         f'<section><h2>At a glance</h2><div class="charts wide">{"".join(charts)}</div></section>{_runs(points)}'
     )
     return render_page(title, body)
