@@ -115,6 +115,11 @@ class UnexpectedGroupTypeError(KafkaGroupsError):
         self.group_type = group_type
 
 
+def _cut(text: str, most: int = 200) -> str:
+    """Return a long text without its middle: a group id can have 32,767 characters, and errors begin with it."""
+    return text if len(text) <= most else f"{text[: most // 2]}…{text[-most // 2 :]}"
+
+
 class GroupsFailedError(KafkaGroupsError):
     """Some groups of a call failed. The message names the first three, ``errors`` has all that the caller knows.
 
@@ -122,7 +127,8 @@ class GroupsFailedError(KafkaGroupsError):
     """
 
     def __init__(self, errors: Mapping[str, KafkaGroupsError], total: int, failed: int | None = None) -> None:
-        first = "; ".join(f"{group_id!r}: {error}" for group_id, error in list(errors.items())[:3])
+        some = list(errors.items())[:3]
+        first = "; ".join(f"{_cut(group_id)!r}: {_cut(str(error), 1_000)}" for group_id, error in some)
         count = len(errors) if failed is None else failed
         more = f"; and {count - 3} more" if count > 3 else ""
         super().__init__(f"{count} of {total} failed: {first}{more}")

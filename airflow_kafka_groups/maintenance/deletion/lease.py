@@ -22,6 +22,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.checks import check_number
 from airflow_kafka_groups.maintenance.protocols import DeletionLease
+from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ def other_leases(group_ids: Iterable[str], lease_group_id: str | None) -> tuple[
     if lease_group_id is None or not others:
         return ()
     return (
-        f"other leases are used on this cluster ({', '.join(map(repr, others[:3]))}; this run's is "
+        f"other leases are used on this cluster ({', '.join(map(repr, map(shortened, others[:3])))}; this run's is "
         f"{lease_group_id!r}): two leases do not exclude each other. Set the same lease_group_prefix everywhere",
     )
 

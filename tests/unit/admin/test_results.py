@@ -40,6 +40,14 @@ def test_errors_are_raised_only_when_asked_for_and_name_the_first_groups() -> No
     assert len(raised.value.errors) == 5
 
 
+def test_an_error_of_groups_with_the_longest_ids_is_of_a_bearable_length() -> None:
+    errors = {f"{i}{'x' * 32_766}": KafkaGroupsError(f"group '{i}{'x' * 32_766}': no") for i in range(5)}
+    error = GroupsFailedError(errors, 5)
+    assert len(str(error)) < 4_000
+    assert str(error).endswith("': no; and 2 more"), "what happened is at the end"
+    assert error.errors == errors, "the ids are complete here"
+
+
 def test_a_group_listed_twice_is_there_once() -> None:
     assert len(GroupListings([listing("a"), listing("b"), listing("a", 2)], {})) == 2
 

@@ -10,6 +10,7 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from airflow_kafka_groups.maintenance.deletion.lease import other_leases
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.storage import Layout, utc_now
 from airflow_kafka_groups.operators.plan import _growing
@@ -146,6 +147,12 @@ def test_so_is_the_lease_of_a_recent_run_whose_group_is_gone(admin: FakeAdmin, t
     scene.judge(tmp_path, snapshot_id, stale={"a"})
     (warning,) = scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["warnings"]
     assert warning.startswith("other leases are used on this cluster ('other-airflow-kafka-groups-lease'; this run's")
+
+
+def test_leases_with_the_longest_names_are_a_warning_of_a_bearable_length() -> None:
+    groups = [f"{number}{'x' * 32_000}airflow-kafka-groups-lease" for number in range(3)]
+    (warning,) = other_leases(groups, "airflow-kafka-groups-lease")
+    assert len(warning) < 1_000
 
 
 def test_growing_families_of_one_shown_name_are_both_in_the_event() -> None:
