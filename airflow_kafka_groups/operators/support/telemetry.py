@@ -28,6 +28,8 @@ PREFIX = "kafka_groups"
 MAX_LINEAGE_TOPICS = 1_000
 _LONGEST_STAT = 100
 _STAT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_TAG = re.compile(r"[A-Za-z0-9_./-]+")
+_LONGEST_WITH_TAGS = 250
 _NOT_IN_STATS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -72,14 +74,27 @@ def _stat_name(name: str) -> str:
 def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Mapping[str, str]]]) -> None:
     try:
         from airflow.providers.common.compat.sdk import Stats
+        from airflow.sdk import conf
 
+        in_names = conf.getboolean("metrics", "statsd_influxdb_enabled", fallback=False)
         for name, value, tags in values:
             if value is not None:
                 # Plain statsd has no tags, so the name must distinguish clusters and groups.
                 stat = f"{PREFIX}.{_stat_name(cluster.replace('.', '_'))}.{name}"
-                getattr(Stats, kind)(stat, value, tags={"cluster": cluster, **tags})
+                every = {"cluster": cluster, **tags}
+                getattr(Stats, kind)(stat, value, tags=_fitting(stat, every) if in_names else every)
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)
+
+
+def _fitting(stat: str, tags: Mapping[str, str]) -> dict[str, str]:
+    """Return the tags without those for which Airflow would drop the metric where they are a part of its name."""
+    found = dict[str, str]()
+    for key, value in tags.items():
+        tagged = f"{stat},{key}={value}"
+        if _TAG.fullmatch(value) and len(tagged) <= _LONGEST_WITH_TAGS:
+            found[key], stat = value, tagged
+    return found
 
 
 def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:

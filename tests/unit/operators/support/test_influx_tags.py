@@ -1,0 +1,43 @@
+"""Metrics whose tags are a part of their names: Airflow drops one with a tag that no name can have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from airflow.providers.common.compat.sdk import Stats
+
+from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
+from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
+
+
+class Client:
+    """A client of statsd that keeps what it is to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[str] = []
+
+    def gauge(self, stat: str, *_: Any) -> None:
+        """Keep the name."""
+        self.sent.append(stat)
+
+
+def test_each_group_and_family_is_sent_with_the_tags_that_airflow_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = pytest.importorskip("airflow.sdk._shared.observability.metrics.statsd_logger")
+    client = Client()
+    logger = shared.SafeStatsdLogger(client, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)
+    monkeypatch.setattr(Stats, "gauge", logger.gauge)
+    monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "true")
+    lag, long = Numbers(7, None, None), "x" * 100
+    metrics = GroupMetrics(
+        groups={"orders": lag, "team:orders": lag, long: lag}, families={"report-<uuid>": (2, lag)}, omitted=0
+    )
+    gauges_of_groups("prod", metrics)
+    sent = [stat.removeprefix("kafka_groups.prod.") for stat in client.sent]
+    assert sent[0] == "group.orders.lag,cluster=prod,group=orders"
+    assert [stat.partition("-")[0] for stat in sent[1:2]] == ["group.team_orders"]
+    assert sent[1].endswith(".lag,cluster=prod")
+    assert sent[2].startswith(f"group.{long}.lag,cluster=prod")
+    assert [stat.rpartition(".")[2] for stat in sent[3:]] == [
+        "groups,cluster=prod", "lag,cluster=prod", "omitted,cluster=prod",
+    ]  # fmt: skip
