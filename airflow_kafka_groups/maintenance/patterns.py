@@ -6,7 +6,8 @@ pattern. No glob matches the empty group id, which brokers allow; a ``re:`` patt
 
 Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
 ``job[1]`` does not match itself), and ids that differ only in Unicode composition (macOS decomposes é into two
-characters). Whitespace around a glob is an error: ``"orders-* "`` would keep nothing.
+characters), or in the invisible character that messages put into links. Whitespace around a glob is an error:
+``"orders-* "`` would keep nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from functools import lru_cache
 from itertools import compress
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.shown import NO_LINK
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 EVERYTHING = ("*",)
@@ -188,7 +190,8 @@ def keeping_expressions(patterns: Iterable[str]) -> list[str]:
     They are for programs with another version of Python, which write the end of a glob in different ways.
     """
     found = list[str]()
-    for pattern in map(_composed, patterns):
+    given = list(patterns)
+    for pattern in dict.fromkeys((*map(_composed, given), *(unicodedata.normalize("NFC", each) for each in given))):
         if _is_regex(pattern):
             found.append(pattern.removeprefix(_REGEX))
         else:
@@ -271,4 +274,4 @@ def _is_regex(pattern: str) -> bool:
 
 
 def _composed(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return text if text.isascii() else unicodedata.normalize("NFC", text).replace(NO_LINK, "")

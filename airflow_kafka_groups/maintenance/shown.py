@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+NO_LINK = "\u200b"
+_LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
 
 MOST = 200
 """The maximum number of characters of an id or a reason; the files have them in full."""
@@ -31,6 +35,14 @@ def first_of(sentences: Sequence[str], what: str, most: int = MOST_ALIKE) -> lis
 def printable(value: str) -> str:
     """Escape line ends and all else that shows nothing: a terminal, a log or a mail would obey it."""
     return value if value.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in value)
+
+
+def without_links(value: str) -> str:
+    """Put an invisible character into what programs would make a link of: into ``https://``, ``www.`` and before ``@``.
+
+    A pattern that keeps groups is read without that character, so that a name may be copied from a message.
+    """
+    return _LINK_BEGINS.sub(NO_LINK, value)
 
 
 def storable(value: T) -> T:

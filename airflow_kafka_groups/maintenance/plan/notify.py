@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked,
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.policy.notice import Notice, rounded_down, shown_owner, shown_period
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.maintenance.shown import one_line, without_links
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
@@ -46,13 +46,13 @@ class OwnerNotice:
         shown, more = self.groups[:MESSAGE_GROUPS], len(self.groups) - MESSAGE_GROUPS
         first = (
             f"{len(self.groups)} consumer group(s) of cluster {self.cluster} that belong to "
-            f"{shown_owner(self.owner)} are stale: without members, and without a commit. They will be deleted "
-            f"in {shown_period(self.notice_seconds)} at the earliest, unless they are used again, or the policy keeps "
-            "them. Their offsets are backed up before, and can be restored."
+            f"{without_links(shown_owner(self.owner))} are stale: without members, and without a commit. They will be "
+            f"deleted in {shown_period(self.notice_seconds)} at the earliest, unless they are used again, or the "
+            "policy keeps them. Their offsets are backed up before, and can be restored."
         )
         noun = "group" if len(self.groups) == 1 else "groups"
         rest = [f"… and {more} more"] if more > 0 else []
-        names = [one_line(group_id) for group_id in shown]
+        names = [without_links(one_line(group_id)) for group_id in shown]
         items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
         text = "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"])
         return {

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
-from airflow_kafka_groups.maintenance.shown import MOST, shortened
+from airflow_kafka_groups.maintenance.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -19,8 +19,6 @@ FIRST_GROUPS = 10
 
 _SENTENCE = 500
 """The most characters of what a judgement rests on: it ends with a remedy."""
-_NO_LINK = "\u200b"
-_LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
 
 
 def question(
@@ -85,7 +83,7 @@ def as_typed(names: Any, known: Collection[str | None]) -> Any:
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return names
-    typed = [name if name in known else name.replace(_NO_LINK, "") for name in names]
+    typed = [name if name in known else name.replace(NO_LINK, "") for name in names]
     return [name for name in typed if name or name in known]
 
 
@@ -102,7 +100,7 @@ def plain(value: str, most: int = MOST) -> str:
     Links are made of plain text, also where it was written with character references: an invisible character in
     ``https://``, ``www.`` and before ``@`` prevents that.
     """
-    return _markup(_LINK_BEGINS.sub(_NO_LINK, shortened(value, most)))
+    return _markup(without_links(shortened(value, most)))
 
 
 def _markup(value: str) -> str:

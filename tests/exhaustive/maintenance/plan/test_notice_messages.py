@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from airflow_kafka_groups.maintenance.patterns import KeepingPatterns, keeping_expressions
 from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
 
 
@@ -33,9 +36,9 @@ def test_a_groups_name_calls_nobody_in_slack() -> None:
     context = notice.to_context()
     assert not {"<", ">"} & set(context["slack"])
     lines = context["slack"].splitlines()
-    assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;@U1&gt; &amp; 'x'"], "Slack has no other character references"
+    assert lines[2:4] == ["- &lt;!channel&gt;", "- &lt;\u200b@U1&gt; &amp; 'x'"], "Slack has no more references"
     assert lines[-1] == "Report: https://airflow/?a=1&amp;b=2"
-    assert "- <@U1> & 'x'" in context["text"], "plain text is as it is"
+    assert "- <\u200b@U1> & 'x'" in context["text"], "plain text has no references"
 
 
 @pytest.mark.safety
@@ -48,7 +51,35 @@ def test_a_groups_name_writes_no_line_of_its_own_into_a_message() -> None:
     context = notice.to_context()
     lines = context["text"].splitlines()
     assert [line for line in lines if line.startswith("Report:")] == ["Report: r"]
-    assert "- a\\n\\nReport: https://evil.example" in lines
+    assert "- a\\n\\nReport: https:\u200b//evil.example" in lines
     assert "\u202e" not in context["text"] + context["html"], "no name turns the text around it"
     assert len(context["text"]) + len(context["html"]) < 3_000
     assert context["groups"] == list(groups), "the names themselves are as they are"
+
+
+@pytest.mark.safety
+def test_a_groups_name_is_no_link_and_can_be_copied_into_a_keep_file() -> None:
+    """Mail programs and Slack make links of plain text."""
+    names = ("payments.x Report: https://evil.example/login", "www.evil.example", "a@evil.example")
+    notice = OwnerNotice(
+        cluster="prod",
+        plan_id="p",
+        owner="https://evil.example",
+        contact="c",
+        groups=names,
+        notice_seconds=172_800.0,
+        report="https://airflow/r",
+    )
+    context = notice.to_context()
+    for kind in ("text", "html", "slack"):
+        assert re.findall(r"https?://\S+?(?=[\s<]|$)|www[.]|\w@", context[kind]) == ["https://airflow/r"], kind
+    copied = [line.removeprefix("- ") for line in context["text"].splitlines() if line.startswith("- ")]
+    assert all(KeepingPatterns("keep", (line,)).keeps(name) for line, name in zip(copied, names, strict=True))
+    java = [keeping_expressions([line]) for line in copied]
+    assert all(any(re.fullmatch(each, name) for each in some) for some, name in zip(java, names, strict=True))
+
+
+def test_a_group_whose_name_has_that_character_is_kept_by_its_name() -> None:
+    name = "https:\u200b//x"
+    assert KeepingPatterns("keep", (name,)).keeps(name)
+    assert any(re.fullmatch(each, name) for each in keeping_expressions([name]))
