@@ -204,6 +204,7 @@ class SealedRun(ABC):
             "backup": backup.path if backup else None,
             "lease": None if lease is None else lease.record().to_json(),
             "groups": len(self.expected) + len(self.decided),
+            "request_seconds": request.limits.max_read_age_seconds + request.limits.max_delete_seconds,
             **self.more_facts(),
         }
         run = journal.begin(facts, request.now(), after=history)

@@ -23,7 +23,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 log = logging.getLogger(__name__)
 
 LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
-"""After that, a request that was about to leave has left and was given up: its process died, or its answer is lost."""
+"""After that, a request that was about to leave has left and was given up: its process died, or its answer is lost.
+Runs in Python may have higher limits; the first entry of each in the journal has its own."""
 _POLL_SECONDS = 0.5
 _TRIES = 3
 
@@ -38,26 +39,27 @@ async def wait_for_deletions(
 
     :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
     """
-    wanted, deadline, waited = frozenset(group_ids), clock.now() + LONGEST_SECONDS, False
+    wanted, began, longest, waited = frozenset(group_ids), clock.now(), LONGEST_SECONDS, False
     failures = 0
     while True:
         try:
             found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, now)
         except MaintenanceError as error:
             failures += 1
-            if clock.now() >= deadline or (failures == _TRIES and not waited):
+            if clock.now() >= began + longest or (failures == _TRIES and not waited):
                 log.warning("Whether a deletion is in progress is not known: %s", error)
                 return waited
             await asyncio.sleep(_POLL_SECONDS)
             continue
-        if not found or clock.now() >= deadline:
+        longest = max([longest, *found.values()])
+        if not found or clock.now() >= began + longest:
             return waited
         if not waited:
             log.warning(
                 "A deletion is about to delete %d of these groups, first %s: waiting until it is over, at most %g s",
                 len(found),
                 one_line(min(found)),
-                LONGEST_SECONDS,
+                longest,
             )
         waited = True
         await asyncio.sleep(_POLL_SECONDS)
@@ -65,10 +67,12 @@ async def wait_for_deletions(
 
 def _about_to_be_deleted(
     layout: Layout, kafka_cluster_id: str | None, wanted: frozenset[str], now: datetime
-) -> set[str]:
+) -> dict[str, float]:
+    """Return what is about to be deleted, and how many seconds its request may last."""
     journal = Journal(layout.base, kafka_cluster_id)
-    since = now - timedelta(seconds=LONGEST_SECONDS) - CLOCK_SLACK
-    found: set[str] = set()
+    found: dict[str, float] = {}
     for run in journal.unfinished_since(now):
-        found |= {name for name, at in run.intents.items() if at >= since and name not in run.decided_at}
-    return {name for name in found if name in wanted or name.rpartition(" [")[0] in wanted}
+        longest = max(LONGEST_SECONDS, run.begun.get("request_seconds", 0.0))  # versions before recorded none
+        since = now - timedelta(seconds=longest) - CLOCK_SLACK
+        found |= {name: longest for name, at in run.intents.items() if at >= since and name not in run.decided_at}
+    return {name: each for name, each in found.items() if name in wanted or name.rpartition(" [")[0] in wanted}

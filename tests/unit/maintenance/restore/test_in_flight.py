@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,7 +71,7 @@ def meanwhile(
     look, looks = in_flight._about_to_be_deleted, itertools.count(1)
     seen = threading.Event()
 
-    def counted(*what: Any) -> set[str]:
+    def counted(*what: Any) -> dict[str, float]:
         if next(looks) > _LOOKS:
             seen.set()
         return look(*what)
@@ -96,6 +97,20 @@ async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_cal
     assert report.counts["deleted"] == 2
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
     assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
+
+
+async def test_a_request_that_may_take_longer_than_by_default_is_waited_for(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run in Python may have other limits than the operators: ``DeletionLimits(max_delete_seconds=120)``."""
+    admin, layout, plan = scene
+    begun = meanwhile(admin, monkeypatch, lambda: restore(admin, layout, plan.plan_id))
+    seconds = itertools.count(0, 20)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
+    report = (await delete_plan(admin, layout, plan, max_delete_seconds=120.0)).report
+    (result,) = (await begun[0]).results
+    assert report.counts["deleted"] == 2
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
 async def test_a_second_request_is_waited_for_though_the_first_one_s_outcome_is_recorded(
@@ -165,7 +180,7 @@ async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
     admin, layout, plan = scene
     look, looks = in_flight._about_to_be_deleted, itertools.count(1)
 
-    def busy(*what: Any) -> set[str]:
+    def busy(*what: Any) -> dict[str, float]:
         if next(looks) == fails:
             raise StorageError("503 Slow Down")
         return look(*what)
@@ -177,14 +192,14 @@ async def test_a_storage_that_does_not_answer_once_does_not_end_the_wait(
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not called unchanged, and gone then"
 
 
-@pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a"}], 0.05, True)])
+@pytest.mark.parametrize(("before", "longest", "waited"), [([], 45.0, False), ([{"a": 0.0}], 0.05, True)])
 async def test_a_storage_that_answers_no_more_is_not_waited_for_without_end(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: list[set[str]], longest: float, waited: bool
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, before: list[dict[str, float]], longest: float, waited: bool
 ) -> None:
     _, layout, _ = scene
     answers, looks = iter(before), itertools.count()
 
-    def busy(*_: Any) -> set[str]:
+    def busy(*_: Any) -> dict[str, float]:
         next(looks)
         if (answer := next(answers, None)) is None:
             raise StorageError("503 Slow Down")
@@ -232,7 +247,8 @@ async def test_the_intent_of_a_killed_run_is_waited_for_no_longer_than_its_reque
     scene: Scene, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, age: timedelta
 ) -> None:
     admin, layout, plan = scene
-    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", 0.2)
+    seconds = itertools.count(0, 20)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # three looks are a minute
 
     def die(call: str) -> None:
         if call == "delete":
