@@ -26,6 +26,7 @@ RULES = "rules: [{name: a, action: delete, notice: 2d}]"
         "pay@example.com, https://me:hunter2@hooks/notify",
         "see https://pay.example.com:8443 or https://hooks/notify?token=hunter2",
         "https://acme.webhook.office.com/webhookb2/1@2/IncomingWebhook/hunter2/3",
+        "https://outlook.office.com/webhook/1@2/IncomingWebhook/hunter2/3",
     ],
 )
 @pytest.mark.parametrize("where", ["owners: {pay: {groups: 'pay-*', contact: '%s'}}", "defaults: {contact: '%s'}"])
@@ -41,6 +42,7 @@ def test_a_contact_with_a_secret_is_refused_and_not_shown(where: str, contact: s
         *("pay@example.com", "#pay: @oncall", "https://pay.example.com/oncall", "slack://pay"),
         "https://pay.example.com:8443 or pay@example.com",
         "slack://pay mailto:pay@example.com",
+        "https://outlook.office.com/people",
         "https://pay.example.com, https://wiki.example.com, pay@example.com",
     ],
 )
