@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked,
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.policy.notice import Notice, rounded_down, shown_owner, shown_period
-from airflow_kafka_groups.maintenance.shown import one_line, without_links
+from airflow_kafka_groups.maintenance.shown import one_line, printable, without_links
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
 
@@ -58,7 +58,7 @@ class OwnerNotice:
         return {
             "cluster": self.cluster,
             "plan_id": self.plan_id,
-            "owner": self.owner,
+            "owner": self.owner and printable(self.owner),  # a client's id may be one, and a subject is one line
             "contact": self.contact,
             "groups": list(shown),
             "count": len(self.groups),

@@ -79,6 +79,15 @@ def test_a_groups_name_is_no_link_and_can_be_copied_into_a_keep_file() -> None:
     assert all(any(re.fullmatch(each, name) for each in some) for some, name in zip(java, names, strict=True))
 
 
+@pytest.mark.parametrize(("owner", "shown"), [("a\nBcc: b", "a\\nBcc: b"), ("team", "team"), (None, None)])
+def test_an_owner_writes_no_line_of_its_own_into_a_subject(owner: str | None, shown: str | None) -> None:
+    """An owner may be a client's id; Python refuses a mail whose subject has a line end, so nobody was notified."""
+    notice = OwnerNotice(
+        cluster="prod", plan_id="p", owner=owner, contact="c", groups=("a",), notice_seconds=172_800.0, report="r"
+    )
+    assert notice.to_context()["owner"] == shown
+
+
 def test_a_group_whose_name_has_that_character_is_kept_by_its_name() -> None:
     name = "https:\u200b//x"
     assert KeepingPatterns("keep", (name,)).keeps(name)
