@@ -95,7 +95,7 @@ def test_a_report_and_the_trend_are_written_together(tmp_path: Path, plan: Delet
     layout = Layout(tmp_path, scene.CLUSTER)
     path, _ = make_report(layout, plan)
     assert Path(path).read_text().count('<a href="trend.html">') == 1
-    assert "1 runs since" in (tmp_path / scene.CLUSTER / "reports" / "trend.html").read_text()
+    assert "1 run since" in (tmp_path / scene.CLUSTER / "reports" / "trend.html").read_text()
 
 
 def test_a_deletion_by_name_is_no_run_of_the_trend(admin: FakeAdmin, tmp_path: Path, plan: DeletionPlan) -> None:
