@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -89,7 +91,8 @@ def test_what_was_interrupted_is_undone_and_told(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(admin, "delete_consumer_groups", killed)
-    monkeypatch.setattr(in_flight, "LONGEST_SECONDS", 0.2)  # what is on its way is waited for
+    time_passes = SimpleNamespace(now=count(step=30.0).__next__)  # what is on its way is waited for
+    monkeypatch.setattr(in_flight, "clock", time_passes)
     with pytest.raises(KeyboardInterrupt):
         scene.apply(tmp_path, backed_up)
     for group_id in ("a", "b"):

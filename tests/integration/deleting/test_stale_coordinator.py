@@ -47,7 +47,7 @@ AFTER = {WHERE: OffsetAndMetadata(2)}
 PRINT = fingerprint(GroupOffsets.from_mapping("", BEFORE))
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.safety
 @pytest.mark.parametrize("version", ["4.1.0", "3.9.2"])
 async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_successor(version: str) -> None:
@@ -118,6 +118,6 @@ def work_on(admin: AdminClient, groups: list[str]) -> ChunkWork:
 async def commit_elsewhere(bootstrap: str, groups: list[str]) -> None:
     """Commit the next offset, as soon as the groups have another coordinator."""
     config = ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap}, request_timeout=3, api_timeout=30)
-    async with asyncio.timeout(90), AdminClient(config) as admin:
+    async with asyncio.timeout(180), AdminClient(config) as admin:
         while (await admin.alter_consumer_group_offsets(dict.fromkeys(groups, AFTER))).failed:  # noqa: ASYNC110
             await asyncio.sleep(0.5)
