@@ -189,13 +189,15 @@ def begun_entries(folder: StoragePath, first: int, listed: int) -> list[Entry]:
 def begun_back_to(folder: StoragePath, enough: Callable[[Sequence[Entry]], bool]) -> dict[int, Entry]:
     """Read the first entries of the newest runs, by their numbers, oldest first. Raises as ``require_begun``.
 
-    :param enough: whether these are enough, of at least one; otherwise older ones are read, too.
+    :param enough: whether these, the last that were read, are old enough; otherwise older ones are read, too.
     """
     highest = max(runs_listed(folder), default=0)
-    begun, first = begun_entries(folder, highest + 1, highest), highest + 1
-    while first > 1 and not (begun and enough(begun)):
-        some = range(max(first - READERS, 1), first)
-        begun, first = [*read_all(partial(require_begun, folder), some), *begun], some[0]
+    begun = batch = begun_entries(folder, highest + 1, highest)
+    first = highest + 1
+    while first > 1 and not (batch and enough(batch)):
+        numbers = range(max(first - READERS, 1), first)
+        batch = list(read_all(partial(require_begun, folder), numbers))
+        begun, first = [*batch, *begun], numbers[0]
     return dict(enumerate(begun, start=first))
 
 
