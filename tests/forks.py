@@ -33,13 +33,13 @@ _HERE = Path(__file__).parent
 _QUICK = (_HERE / "unit", _HERE / "exhaustive")
 _NUMBER_BYTES = 4
 _BEGUN, _ENDED, _WARNING = "begun", "ended", "warning"
-_PROCESSES_OF_A_PROCESSOR = 2
-"""A third of the time, tests wait for the time-outs of the client."""
+_PROCESSES_OF_A_PROCESSOR = 3
+"""Half of the time, tests wait for the time-outs of the client: 30 s for tests/unit instead of 34 with two."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option."""
-    what = "processes that run tests; auto: two for each processor for whole folders of quick tests, otherwise one"
+    what = "processes that run tests; auto: three for each processor for whole folders of quick tests, otherwise one"
     parser.getgroup("forks").addoption("--processes", metavar="N", default=_AUTO, help=f"{what} (default auto)")
 
 
