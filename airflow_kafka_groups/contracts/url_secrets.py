@@ -9,10 +9,10 @@ from urllib.parse import unquote
 
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "wasb", "wasbs", "oss"})
 """Schemes of URLs that begin with a bucket or container, which has no port; folders there are parts of names."""
+WORDS_OF_SECRETS = r"(?:signature|token|secret|passw(?:or)?d|pwd|credential|(?:access|account|api)[_-]?key)"
+"""Words in the name of what is secret: of a parameter in a URL, or of a field in an error's text."""
 _PARAMETER = re.compile(
-    r"(?:[?&#]auth|[?&#;](?:sig|delegation|key|pass|jwt"
-    r"|[^=&#;/]*(?:signature|token|secret|password|passwd|pwd|credential|(?:access|account|api)[_-]?key)[^=&#;/]*))=",
-    re.IGNORECASE,
+    rf"(?:[?&#]auth|[?&#;](?:sig|delegation|key|pass|jwt|[^=&#;/]*{WORDS_OF_SECRETS}[^=&#;/]*))=", re.IGNORECASE
 )
 """A token in a URL: ``?sig=`` of Azure's shared access signatures, ``X-Amz-Signature=`` of presigned URLs, WebHDFS's
 ``?delegation=``, ``?api_key=``.

@@ -9,17 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts import local_files
-from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES
+from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES, WORDS_OF_SECRETS
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NAMES = (
-    r"(?:\b(?:sig|delegation|jwt)|(?<=[?&])(?:key|auth|pass)"
-    r"|(?:signature|token|secret|passw(?:or)?d|pwd|credential|(?:access|account|api)[_-]?key)"
-    r"[\w-]{0,99})"
-)
+_NAMES = rf"(?:\b(?:sig|delegation|jwt)|(?<=[?&])(?:key|auth|pass)|{WORDS_OF_SECRETS}[\w-]{{0,99}})"
 _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
 """What precedes a value in quotes; also of a mapping, where one without quotes is a number, or ``None``."""
 _SECRETS = re.compile(
