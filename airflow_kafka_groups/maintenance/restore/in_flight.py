@@ -53,7 +53,7 @@ async def wait_for_deletions(
             continue
         longest = max([longest, *found.values()])
         if not found or clock.now() >= began + longest:
-            return waited
+            return waited or bool(found)  # a look itself may take so long, of a run with thousands of entries
         if not waited:
             log.warning(
                 "A deletion is about to delete %d of these groups, first %s: waiting until it is over, at most %g s",

@@ -39,9 +39,8 @@ class Killed(BaseException):
     """Ends the process at this point."""
 
 
-@pytest.fixture
-async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """Two groups, and a backed up plan to delete them; a restore takes place at its time."""
+async def scene_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    """Make two groups, and a backed up plan to delete them; a restore takes place at its time."""
     monkeypatch.setattr(recorded, "utc_now", lambda: LATER + timedelta(seconds=30))
     monkeypatch.setattr(in_flight, "_POLL_SECONDS", 0.01)
     admin, layout = FakeAdmin(log=(0, 10)), layout_in(tmp_path)
@@ -49,6 +48,11 @@ async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
         admin.add(name, ("t", 0, 5), protocol_type="")
     plan, _ = await backed_up(admin, layout)
     return admin, layout, plan
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return await scene_in(tmp_path, monkeypatch)
 
 
 async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedChanges:

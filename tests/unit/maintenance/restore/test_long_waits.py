@@ -1,0 +1,55 @@
+"""How long a restore waits for a deletion: where a look at the journal, or a request, takes very long."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.restore import in_flight
+from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges
+from tests.unit.maintenance.restore.test_in_flight import Scene, restore, scene_in
+from tests.unit.maintenance.scene import delete_plan
+
+pytestmark = pytest.mark.safety
+
+
+@pytest.fixture
+async def scene(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scene:
+    return await scene_in(tmp_path, monkeypatch)
+
+
+async def test_a_look_that_takes_longer_than_the_request_does_not_pass_over_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of days has thousands of entries, which an object store returns one by one."""
+    admin, layout, plan = scene
+    delete, look = admin.delete_consumer_groups, in_flight._about_to_be_deleted
+    seen, over = threading.Event(), threading.Event()
+    begun: list[asyncio.Task[RecordedChanges]] = []
+
+    async def slow(*what: Any, **how: Any) -> Any:
+        begun.append(asyncio.create_task(restore(admin, layout, plan.plan_id)))
+        await asyncio.to_thread(seen.wait)
+        answer = await delete(*what, **how)
+        over.set()
+        return answer
+
+    def slow_look(*what: Any) -> dict[str, float]:
+        found = look(*what)
+        seen.set()
+        over.wait()
+        return found
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", slow)
+    monkeypatch.setattr(in_flight, "_about_to_be_deleted", slow_look)
+    seconds = itertools.count(0, 60)
+    monkeypatch.setattr(in_flight, "clock", SimpleNamespace(now=lambda: next(seconds)))  # so long takes each look
+    assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+    (result,) = (await begun[0]).results
+    assert (result.outcome, set(admin.groups)) == ("changed", {"a"}), "it is not kept as moved, and gone"
