@@ -40,19 +40,20 @@ async def wait_for_deletions(
     :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
     """
     wanted, began, longest, waited = frozenset(group_ids), clock.now(), LONGEST_SECONDS, False
-    failures = 0
+    failures, passed = 0, 0.0
     while True:
         try:
-            found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, now)
+            at = now + timedelta(seconds=passed)
+            found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, at)
         except MaintenanceError as error:
-            failures += 1
-            if clock.now() >= began + longest or (failures == _TRIES and not waited):
+            failures, passed = failures + 1, clock.now() - began
+            if passed >= longest or (failures == _TRIES and not waited):
                 log.warning("Whether a deletion is in progress is not known: %s", error)
                 return waited
             await asyncio.sleep(_POLL_SECONDS)
             continue
-        longest = max([longest, *found.values()])
-        if not found or clock.now() >= began + longest:
+        longest, passed = max([longest, *found.values()]), clock.now() - began
+        if not found or passed >= longest:
             return waited or bool(found)  # a look itself may take so long, of a run with thousands of entries
         if not waited:
             log.warning(
