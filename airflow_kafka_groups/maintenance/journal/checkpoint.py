@@ -35,6 +35,10 @@ _FIELDS = ["group", "runs", "deletion", "life", "gone"]
 """The fields of a line's rows. A checkpoint with others is of another version, and is not believed."""
 
 
+_DOUBTS = (JournalError, AttributeError, KeyError, TypeError, ValueError)
+"""Errors of a checkpoint that is damaged."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """What the ended runs say of one group."""
@@ -186,16 +190,33 @@ def read_checkpoint(
 
     Raises ``StorageError``.
     """
-    named = newest.data.get("checkpoint")
-    if named is None:
-        return None
-    where = checkpoint_folder(folder)
     try:
-        entry = read_entry(where / str(named["file"]), "checkpoint")
-        if entry is None or entry.sha256 != named["sha256"] or entry.data.get("fields") != _FIELDS:
+        if (entry := _named_by(folder, newest)) is None:
             return None
-        checkpoint = Checkpoint(where, entry.data, read_run)
+        checkpoint = Checkpoint(checkpoint_folder(folder), entry.data, read_run)
         checkpoint.verify()
-    except (JournalError, AttributeError, KeyError, TypeError, ValueError):
+    except _DOUBTS:
         return None
     return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None
+
+
+def read_open(folder: StoragePath, newest: Entry) -> tuple[int, list[int]]:
+    """Return how many runs the checkpoint is about that a run names, and which of these had no end, oldest first.
+
+    :param newest: the first entry of that run. Where it names none that can be believed, it is about no run.
+
+    Raises ``StorageError``.
+    """
+    try:
+        entry = _named_by(folder, newest)
+        return (0, []) if entry is None else (int(entry.data["runs"]), sorted(map(int, entry.data["open"])))
+    except _DOUBTS:
+        return 0, []
+
+
+def _named_by(folder: StoragePath, newest: Entry) -> Entry | None:
+    if (named := newest.data.get("checkpoint")) is None:
+        return None
+    entry = read_entry(checkpoint_folder(folder) / str(named["file"]), "checkpoint")
+    is_sound = entry is not None and entry.sha256 == named["sha256"] and entry.data.get("fields") == _FIELDS
+    return entry if is_sound else None

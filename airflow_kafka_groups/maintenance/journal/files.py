@@ -186,19 +186,18 @@ def begun_entries(folder: StoragePath, first: int, listed: int) -> list[Entry]:
     return entries
 
 
-def begun_back_to(folder: StoragePath, enough: Callable[[Sequence[Entry]], bool]) -> dict[int, Entry]:
-    """Read the first entries of the newest runs, by their numbers, oldest first. Raises as ``require_begun``.
+def begun_backwards(folder: StoragePath) -> Iterator[dict[int, Entry]]:
+    """Yield the first entries of runs by their numbers: the newest runs first, some at once, these oldest first.
 
-    :param enough: whether these, the last that were read, are old enough; otherwise older ones are read, too.
+    Raises as ``require_begun``.
     """
-    highest = max(runs_listed(folder), default=0)
-    begun = batch = begun_entries(folder, highest + 1, highest)
-    first = highest + 1
-    while first > 1 and not (batch and enough(batch)):
+    first = max(runs_listed(folder), default=0) + 1
+    if since := begun_entries(folder, first, first - 1):
+        yield dict(enumerate(since, start=first))
+    while first > 1:
         numbers = range(max(first - READERS, 1), first)
-        batch = list(read_all(partial(require_begun, folder), numbers))
-        begun, first = [*batch, *begun], numbers[0]
-    return dict(enumerate(begun, start=first))
+        yield dict(zip(numbers, read_all(partial(require_begun, folder), numbers), strict=True))
+        first = numbers[0]
 
 
 def may_delete(begun: Entry) -> bool:

@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_j
 from airflow_kafka_groups.maintenance.journal.files import (
     Chain,
     Entry,
-    begun_back_to,
+    begun_backwards,
     begun_entries,
     begun_path,
     body_path,
@@ -41,6 +41,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
 )
 from airflow_kafka_groups.maintenance.journal.folding import fold
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
+from airflow_kafka_groups.maintenance.journal.running import may_still_delete
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 INLINE_GROUPS = 1_000
@@ -96,7 +97,12 @@ class Journal:
 
         Raises as ``read`` does, for the entries that it reads.
         """
-        return begun_back_to(self.folder, lambda some: parse_time(some[0].data["at"]) <= since - _A_DAY)
+        found: dict[int, Entry] = {}
+        for some in begun_backwards(self.folder):
+            found = some | found
+            if parse_time(found[min(some)].data["at"]) <= since - _A_DAY:
+                break
+        return found
 
     def of_plan(self, plan_id: str, begun: Mapping[int, Entry]) -> list[RunRecord]:
         """Read the runs of a plan, oldest first. Raises as ``read`` does, for the entries that it reads.
@@ -107,18 +113,11 @@ class Journal:
         return [self._read_run(number, begun[number], begun.get(number + 1)) for number in found]
 
     def unfinished_since(self, since: datetime) -> list[RunRecord]:
-        """Read the runs that may still delete: those that have no end, oldest first.
+        """Read the runs that may still delete: those that have no end, oldest first. Raises as ``read`` does.
 
         However long ago one began, it deletes until another that is no dry run has begun (``RunJournal.overtaken``).
-        Raises as ``read`` does, for the entries that it reads.
         """
-        begun = begun_back_to(
-            self.folder,
-            lambda some: any(parse_time(one.data["at"]) <= since - _A_DAY for one in some if may_delete(one)),
-        )
-        deleting = (number for number, entry in begun.items() if may_delete(entry))
-        running = [number for number in deleting if read_entry(ended_path(self.folder, number)) is None]
-        return [self._read_run(number, begun[number], begun.get(number + 1)) for number in running]
+        return list(map(self._read_numbered, may_still_delete(self.folder, since - _A_DAY)))
 
     def begin(self, header: Mapping[str, Any], at: datetime, *, after: History) -> RunJournal:
         """Append the first entry of a run.
