@@ -10,6 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.deletion.guards import stop_switch
 from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.network_folder import NetworkFolder
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
@@ -51,6 +52,20 @@ def test_a_file_beside_the_folders_of_all_clusters_stops_each_of_them(tmp_path: 
     """A run may have another name for the cluster than whoever has to stop it."""
     (tmp_path / "STOP").write_bytes(b"incident 4711")
     assert f"somebody created {tmp_path / 'STOP'} (incident 4711)" in (why_stopped(layout_in(tmp_path)) or "")
+
+
+@pytest.mark.parametrize("cluster", ["prod", "STOP"])
+def test_a_cluster_with_the_file_s_name_stops_nobody(tmp_path: Path, cluster: str) -> None:
+    """Its folder is where the file for all clusters would be."""
+    (tmp_path / "STOP" / "plans").mkdir(parents=True)
+    assert why_stopped(Layout(tmp_path, cluster)) is None
+    (tmp_path / "STOP" / "STOP").write_bytes(b"")
+    assert (why_stopped(Layout(tmp_path, cluster)) is None) is (cluster == "prod")
+
+
+def test_an_empty_folder_of_that_name_is_somebody_s_wish_to_stop(tmp_path: Path) -> None:
+    (tmp_path / "STOP").mkdir()
+    assert "could not be read" in (why_stopped(layout_in(tmp_path)) or "")
 
 
 def test_a_file_that_another_machine_has_just_created_on_nfs_stops(
