@@ -39,7 +39,8 @@ GROUP BY group_id, topic, partition
 _SHOWN = 20
 _PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _LONGEST_NAME = 255  # in bytes, of a file or folder
-_SHORT_NAMES = frozenset({"file", "hdfs", "webhdfs", "swebhdfs", "viewfs"})
+_OF_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
+_LIMIT_OF_HDFS = "dfs.namenode.fs-limits.max-component-length"
 
 
 def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], str]:
@@ -134,16 +135,24 @@ def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog
             f"group {nameless[0]!r} cannot be archived: its folder's name would have a zero byte, which Spark does not "
             "escape. Leave such groups out"
         )
-    if Storage(spark, output).scheme not in _SHORT_NAMES:
+    if not (longest := _longest_name(spark, output)):
         return
     escape = getattr(jvm_of(spark, "escaping a name"), _PATHS).escapePathName
     read = [(group_id, each.partition.topic) for group_id, each in _ranges(backlogs)]
     for kind, name in sorted({("group", group_id) for group_id, _ in read} | {("topic", topic) for _, topic in read}):
-        if (size := len(f"by_{kind}={escape(name)}".encode())) > _LONGEST_NAME:
+        if (size := len(f"by_{kind}={escape(name)}".encode())) > longest:
             raise JobError(
                 f"{kind} {name!r} cannot be archived to {output}: the name of its folder would have {size} bytes, and "
-                f"a local disk or HDFS allows {_LONGEST_NAME}. Give an --output on an object store, such as s3a://"
+                f"a local disk or HDFS allows {longest}. Give an --output on an object store, such as s3a://"
             )
+
+
+def _longest_name(spark: SparkSession, output: str) -> int:
+    """Return how many bytes the name of a folder may have; 0 for no limit. That of HDFS is a setting of the site."""
+    storage = Storage(spark, output)
+    if storage.scheme in _OF_HDFS:
+        return int(spark._jsc.hadoopConfiguration().getInt(_LIMIT_OF_HDFS, _LONGEST_NAME))
+    return _LONGEST_NAME if storage.is_local else 0
 
 
 def write_archive(archive: DataFrame, output: str, file_format: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -305,11 +306,32 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
     assert "give either a plan or groups" in capsys.readouterr().err
 
 
-def test_hdfs_allows_no_longer_name_than_a_local_disk(spark: SparkSession) -> None:
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        (None, "would have 256 bytes, and a local disk or HDFS allows 255"),
+        ("250", "would have 256 bytes, and a local disk or HDFS allows 250"),
+        ("256", None),
+        ("0", None),
+    ],
+)
+def test_hdfs_allows_no_longer_name_than_its_name_nodes_do(
+    spark: SparkSession, limit: str | None, said: str | None
+) -> None:
+    """A site may have another limit, or none, for all its folders; without a setting it is that of a local disk."""
     where = Partition("t", 0)
     backlogs = {"g" * 247: Backlog(ranges=(Range(where, 0, 1),), ends={where: 1})}
-    with pytest.raises(JobError, match="would have 256 bytes, and a local disk or HDFS allows 255"):
-        check_names(spark, "hdfs://localhost:1/archives", backlogs)
+    settings = spark._jsc.hadoopConfiguration()
+    before = settings.get("dfs.namenode.fs-limits.max-component-length")
+    try:
+        if limit is not None:
+            settings.set("dfs.namenode.fs-limits.max-component-length", limit)
+        with nullcontext() if said is None else pytest.raises(JobError, match=said):
+            check_names(spark, "hdfs://localhost:1/archives", backlogs)
+    finally:
+        settings.unset("dfs.namenode.fs-limits.max-component-length")
+        if before is not None:
+            settings.set("dfs.namenode.fs-limits.max-component-length", before)
 
 
 @pytest.mark.parametrize(
