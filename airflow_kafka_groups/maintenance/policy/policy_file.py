@@ -10,7 +10,7 @@ import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
 from airflow_kafka_groups.contracts.url_secrets import has_secret
@@ -20,11 +20,12 @@ from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
 from airflow_kafka_groups.maintenance.policy.keep_file import keep_lines
 from airflow_kafka_groups.maintenance.policy.lint import lint, rule_places
+from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.policy_tests import run_tests
 from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes, read_quiet_times
 from airflow_kafka_groups.maintenance.policy.ready_made import READY_MADE
-from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction
+from airflow_kafka_groups.maintenance.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction, RuleFacts
 from airflow_kafka_groups.maintenance.policy.schema import NEEDED, check_schema
 from airflow_kafka_groups.maintenance.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
 from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -44,6 +45,10 @@ _REFUSED_CONTACT = (
     "name a channel or that connection here"
 )
 _LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
+
+
+Groups: TypeAlias = tuple[tuple[str, str], ...]
+Ruled: TypeAlias = list[tuple[RuleFacts, Ruling]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +75,18 @@ class PolicyFile:
     clusters: tuple[FleetCluster, ...] = ()
     quiet: QuietTimes = field(default_factory=QuietTimes)
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    _ruled: dict[Groups, Ruled] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def rule(self, groups: Groups) -> Ruled:
+        """Return what is known of planned groups, and what the rules say: a plan has no topics and no last clients.
+
+        :param groups: the id and the type of each. A deletion asks twice about the same, and they are taken once.
+        """
+        if groups not in self._ruled:
+            unknown = [None] * len(groups)
+            facts = facts_of_all([one[0] for one in groups], self.owners, [one[1] for one in groups], unknown, unknown)
+            self._ruled[groups] = list(zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True))
+        return self._ruled[groups]
 
     def require_cluster(self, name: str) -> None:
         """Raise ``PolicyError`` if the file names its clusters, and this is none of them.

@@ -24,7 +24,6 @@ from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.caps import capped
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.prune_topics.judging import sign_of_life
@@ -73,12 +72,12 @@ def kept_by_policy(plan: PrunePlan, file: PolicyFile | None, now: datetime) -> d
 
 
 def _kept(plan: PrunePlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
-    matcher, before = RuleMatcher(file.rules), {rule.name: rule for rule in plan.policy.rules}
+    before = {rule.name: rule for rule in plan.policy.rules}
     protected = GroupFilter(protected=file.protected)
     left: dict[str, PlannedTopic] = {}
-    # Topics and clients are not in a plan: a rule that asks for them may match, and then the topic is kept.
-    facts = [facts_of(item.group_id, file.owners, group_type=item.group_type) for item in plan.groups]
-    for item, ruling in zip(plan.groups, matcher.rule_all(facts), strict=True):
+    # A rule that asks for topics or clients may match, and then the topic is kept.
+    ruled = file.rule(tuple((item.group_id, item.group_type) for item in plan.groups))
+    for item, (_, ruling) in zip(plan.groups, ruled, strict=True):
         why = why_not_ruled(ruling, item.group_id) or _stricter(item, ruling.rule, before.get(item.rule or ""))
         if protected.protects(item.group_id):
             why = "it protects the group"

@@ -21,7 +21,6 @@ from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule
 
@@ -81,8 +80,7 @@ def idle_times_by_edit(plan: SealedPlan, now_file: PolicyFile | None, groups: Se
     if source is None or now_file is None or now_file.digest == source.sha256:
         return [0.0] * len(groups)
     since = seconds_to_plan(plan)
-    facts = [facts_of(group_id, now_file.owners, group_type=kind) for group_id, kind in groups]
-    return [ruling.rule.min_idle_seconds + since for ruling in RuleMatcher(now_file.rules).rule_all(facts)]
+    return [ruling.rule.min_idle_seconds + since for _, ruling in now_file.rule(tuple(groups))]
 
 
 def seconds_to_plan(plan: SealedPlan) -> float:
@@ -140,13 +138,12 @@ class _Before:
 
 
 def _kept(plan: DeletionPlan, file: PolicyFile) -> Iterator[tuple[str, str]]:
-    matcher, before = RuleMatcher(file.rules), _Before(plan)
+    before = _Before(plan)
     protected = GroupFilter(protected=file.protected)
     by_client = any(one.match.clients for one in file.rules)  # then owners are found by last client, too
     left, groups = [], list(plan.groups)
-    # Topics and clients are not in a plan: a rule that asks for them may match, and its strictest demands hold.
-    facts = [facts_of(group.group_id, file.owners, group_type=group.group_type) for group in groups]
-    for group, known, (rule, undecided) in zip(groups, facts, matcher.rule_all(facts), strict=True):
+    ruled = file.rule(tuple((group.group_id, group.group_type) for group in groups))  # the strictest demands hold
+    for group, (known, (rule, undecided)) in zip(groups, ruled, strict=True):
         owner = rule.owner or known.owner
         if protected.protects(group.group_id):
             yield group.group_id, "protects it"

@@ -101,6 +101,10 @@ async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, mon
     monkeypatch.setattr(RuleMatcher, "rule_all", noted)
     assert set(kept_by_newer_policy(plan, edited, LATER)) == {"a1", "a2", "b1"}
     assert asked == [3]
+    asked.clear()
+    admin, again = world(), policy_of(tmp_path, POLICY.replace("idle: 2d", "idle: 10d"))
+    report = (await delete_plan(admin, layout_in(tmp_path), plan, policy=again, dry_run=True)).report
+    assert (report.kept_reasons, asked) == ({"policy": 3}, [3]), "what is on record is compared with the same"
 
 
 @pytest.mark.safety
