@@ -14,6 +14,7 @@ from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
 from airflow_kafka_groups.maintenance.deletion.audit import record_of
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_ids
+from airflow_kafka_groups.maintenance.journal.files import may_delete
 from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.report.groups import restore_line
@@ -63,7 +64,7 @@ def _prunings(layout: Layout, kafka_cluster_id: str, since: datetime) -> Iterato
         return
     journal = Journal(layout.base, kafka_cluster_id)
     begun = journal.begun_since(since)
-    applied = {entry.data.get("plan_id") for entry in begun.values() if entry.data.get("dry_run") is not True}
+    applied = {entry.data.get("plan_id") for entry in begun.values() if may_delete(entry)}
     for plan_id in ids:
         if plan_id not in applied:
             continue
