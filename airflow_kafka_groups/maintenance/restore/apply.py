@@ -48,6 +48,7 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 
+DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
 _CHUNK_GROUPS = 1_000
 _NOTHING_SKIPPED: Mapping[str, str] = {}
 _MOVED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"})
@@ -260,7 +261,11 @@ def why_kept(
         return f"state {group.state.value}, {len(group.members)} member(s)"
     elif not has_eligible_kind(group.type, group.protocol_type):
         return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
-    return None if commits_in(now.value) == change.before else "its offsets moved meanwhile"
+    found = commits_in(now.value)
+    if found == change.before:
+        return None
+    were_there = all(change.before.get(where) == value for where, value in found.items())
+    return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
 
 
 def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +13,7 @@ from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import MaintenanceError, OutcomeUnknownError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.keep_alive.records import (
@@ -22,7 +23,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
     latest_known_time,
     tag_of,
 )
-from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import DELETED_MEANWHILE, CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
 from airflow_kafka_groups.maintenance.storage import (
@@ -33,6 +34,8 @@ from airflow_kafka_groups.maintenance.storage import (
     utc_now,
     write_listing,
 )
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,8 @@ async def change_recorded(
                 progress=progress,
             )
         results = await apply(changes)
+        if kind == RESTORE and not dry_run:
+            results = await _once_more(results, partial(_proposed, propose, protects), changes, before, head, apply)
         found = (result.to_json() for result in results)
         counts = counts_of(results)
         end = {**head, "counts": counts}
@@ -120,6 +125,31 @@ async def change_recorded(
 
 async def _proposed(propose: Callable[[], Awaitable[list[Change]]], protects: Callable[[str], bool]) -> list[Change]:
     return [_kept_if(change, protects(change.group_id)) for change in await propose()]
+
+
+async def _once_more(
+    results: list[ChangeResult],
+    propose: Callable[[], Awaitable[list[Change]]],
+    changes: list[Change],
+    place: tuple[StoragePath, str],
+    head: Mapping[str, Any],
+    apply: Callable[[list[Change]], Awaitable[list[ChangeResult]]],
+) -> list[ChangeResult]:
+    """Restore the groups, too, that a deletion took between the proposal and the record, which it now heeds.
+
+    Its request was over when such ones were looked for. Return all results.
+    """
+    gone = {result.group_id for result in results if result.reason == DELETED_MEANWHILE}
+    if not gone:
+        return results
+    try:
+        again = {change.group_id: change for change in await propose() if change.group_id in gone}
+        await _record(place, head, [again.get(change.group_id, change) for change in changes])
+    except KafkaGroupsError as error:  # what was restored is on record in any case
+        log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
+        return results
+    done = {result.group_id: result for result in await apply(list(again.values()))}
+    return [done.get(result.group_id, result) for result in results]
 
 
 async def _record(place: tuple[StoragePath, str], head: Mapping[str, Any], changes: list[Change]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -13,7 +14,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.restore import in_flight, recorded
-from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges
+from airflow_kafka_groups.maintenance.restore.changes import Change
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
 from tests.unit.maintenance.restore.test_in_flight import Killed, Scene, restore, scene_in
 from tests.unit.maintenance.scene import LATER, delete_plan
 
@@ -81,3 +84,24 @@ async def test_a_restore_waits_for_a_killed_run_only_as_long_as_its_request_may_
     monkeypatch.setattr(in_flight, "_about_to_be_deleted", counted)
     (result,) = (await restore(admin, layout, plan.plan_id)).results
     assert (result.outcome, next(looks)) == ("unchanged", 12)
+
+
+async def test_a_group_that_is_deleted_while_the_restore_is_proposed_is_restored(scene: Scene) -> None:
+    """Its request is over when the restore looks for such ones; of many groups, proposing takes long."""
+    admin, layout, plan = scene
+    proposals = itertools.count(1)
+
+    async def propose() -> list[Change]:
+        changes = await propose_restore(admin, layout, plan.plan_id, group_ids=["a"])
+        if next(proposals) == 1:
+            assert (await delete_plan(admin, layout, plan)).report.counts["deleted"] == 2
+        return changes
+
+    terms: dict[str, Any] = {"protects": lambda _: False, "dry_run": False, "may_be_absent": True}
+    done = await change_recorded(admin, layout, "restore", propose, **terms)
+    (result,) = done.results
+    assert (result.outcome, set(admin.groups), next(proposals)) == ("changed", {"a"}, 3)
+    assert done.counts["changed"] == 1
+    record = done.path.parent / done.path.name.replace("-result", "-before")
+    (group,) = json.loads(record.read_bytes())["groups"]
+    assert group["before"] == [], "what an undo goes back to"
