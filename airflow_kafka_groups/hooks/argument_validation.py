@@ -16,15 +16,15 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 from __future__ import annotations
 
 import ast
-import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import wraps
 from inspect import signature
 from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.json_templates import EXPRESSION, has_more_than_text, items_of, templates_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -42,7 +42,6 @@ _NO_TEXT = (
 )
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
-_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 
 
 class Argument(Generic[T]):
@@ -207,16 +206,14 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
-    old, new = _items(before), _items(rendered)
+    old, new = templates_of(before), items_of(rendered)
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
-    if old is None or new is None:
-        return rendered
-    if isinstance(before, str) and _has_more_than_text(before, old, rendered, new):
+    if isinstance(before, str) and has_more_than_text(before, rendered):
         raise ConfigurationError(name, rendered, _NO_TEXT)
-    if len(old) != len(new):
+    if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):
         if isinstance(item, str) and is_template(item):
@@ -230,21 +227,9 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
 
 
-def _has_more_than_text(template: str, items: Sequence[Any], rendered: Any, rendered_items: Sequence[Any]) -> bool:
-    """Return whether an item of a list in JSON was rendered to the end of its string, as ``b","c`` is, or an escape.
-
-    Items that hold half a template are none: ``["{{ names | join('", "') }}"]`` is one of several names.
-    """
-    texts = [item for item in items if isinstance(item, str)]
-    if any(text.count(begin) != text.count(end) for text in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
-        return False
-    more = isinstance(rendered, str) and any(rendered.count(each) > template.count(each) for each in '"\\')
-    return more or len(items) != len(rendered_items)
-
-
 def _has_none(template: str, text: str) -> bool:
     """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
-    beside = map(re.escape, _EXPRESSION.split(template.strip()))
+    beside = map(re.escape, EXPRESSION.split(template.strip()))
     found = re.fullmatch("(.*?)".join(beside), text, re.DOTALL)
     return found is not None and "None" in found.groups()
 
@@ -258,16 +243,6 @@ def _is_text_of_list(text: str) -> bool:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-
-
-def _items(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """Return a list, also one in JSON; ``None`` if it is none."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    return value if isinstance(value, list | tuple) else None
 
 
 def _outputs(task: Any) -> set[str]:

@@ -97,6 +97,32 @@ def test_a_list_in_json_may_be_joined_of_several_names() -> None:
     assert task.group_ids == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("given", ['["a", "{{ params["group"] }}"]', '["a", "{{ params.get("group", "x") }}"]'])
+def test_quotes_within_an_expression_end_no_string_of_a_list_in_json(given: str, *, native: bool) -> None:
+    """Before it is rendered, such a list is no JSON: what was rendered into it was looked at by nobody."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        tasks = [DeleteGroupsOperator(task_id=f"t{number}", **STORED, group_ids=given) for number in range(3)]
+    tasks[0].render_template_fields({"params": {"group": "b"}})
+    assert tasks[0].group_ids == ["a", "b"]
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"group": 'b","c'}})
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        tasks[2].render_template_fields({"params": {"group": None}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_name_in_an_object_in_json_adds_no_group_to_it(*, native: bool) -> None:
+    """The offsets of a group that nobody meant were altered."""
+    given: Any = '{"{{ params.group }}": {"{{ params["topic"] }}": {"0": {{ params.offset }}}}}'
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        tasks = [AlterGroupOffsetsOperator(task_id=f"t{number}", **STORED, offsets=given) for number in range(2)]
+    tasks[0].render_template_fields({"params": {"group": "a", "topic": "t", "offset": 5}})
+    assert [(group, *offsets.values()) for group, offsets in tasks[0].offsets.items()] == [("a", 5)]
+    with pytest.raises(ConfigurationError, match=r"offsets.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"group": 'a": {"t": {"0": 1}}, "b', "topic": "t", "offset": 5}})
+
+
 def test_a_storage_of_which_a_part_renders_to_nothing_is_no_other_storage() -> None:
     """It has no journal: each group was never deleted there, and never found in use."""
     place: dict[str, Any] = {"storage_path": "/data/{{ params.site }}/groups", "cluster": "prod"}
