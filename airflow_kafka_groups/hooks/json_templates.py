@@ -10,6 +10,7 @@ from typing import Any
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _WRITES_JSON = re.compile(r"""tojson|'[^']*"[^']*'""")
 """An expression that is to write quotes itself, such as ``{{ names | join('", "') }}``."""
+_BLOCK = re.compile(r"\{%[-+]?\s*(end)?(?:for|if|filter|with|call|macro)\b")
 
 
 def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
@@ -74,6 +75,8 @@ def _has_more_beside_blocks(template: str, rendered: Any) -> bool:
         return False
     texts = [item for item in items if isinstance(item, str)]
     if any(text.count(begin) != text.count(end) for text in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
+        return False
+    if any(sum(-1 if end else 1 for end in _BLOCK.findall(text)) for text in texts):
         return False
     more = isinstance(rendered, str) and any(rendered.count(each) > template.count(each) for each in '"\\')
     return more or len(items) != len(found)

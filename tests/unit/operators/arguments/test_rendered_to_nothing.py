@@ -90,11 +90,25 @@ def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, na
         task.render_template_fields({"params": {"group": name}})
 
 
-def test_a_list_in_json_may_be_joined_of_several_names() -> None:
-    given = """["{{ params.groups | join('", "') }}"]"""
+@pytest.mark.parametrize(
+    "given",
+    [
+        """["{{ params.groups | join('", "') }}"]""",
+        '["{% for each in params.groups %}{{ each }}{% if not loop.last %}", "{% endif %}{% endfor %}"]',
+    ],
+)
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"]])
+def test_a_list_in_json_may_be_joined_of_several_names(given: str, names: list[str]) -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
-    task.render_template_fields({"params": {"groups": ["a", "b", "c"]}})
-    assert task.group_ids == ["a", "b", "c"]
+    task.render_template_fields({"params": {"groups": names}})
+    assert task.group_ids == names
+
+
+def test_a_name_may_be_written_as_json_into_a_list_in_json() -> None:
+    """So has whoever knows what JSON makes of a quote and of an é."""
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids='["a", "{{ (params.group | tojson)[1:-1] }}"]')
+    task.render_template_fields({"params": {"group": 'caf\u00e9 "x"'}})
+    assert task.group_ids == ["a", 'caf\u00e9 "x"']
 
 
 @pytest.mark.parametrize("native", [False, True])
