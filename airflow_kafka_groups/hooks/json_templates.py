@@ -10,6 +10,7 @@ from typing import Any
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _WRITES_JSON = re.compile(r"""tojson|'[^']*"[^']*'""")
 """An expression that is to write quotes itself, such as ``{{ names | join('", "') }}``."""
+_CODE = re.compile(rf"{EXPRESSION.pattern}|\{{%.*?%\}}|\{{#.*?#\}}", re.DOTALL)
 _BLOCK = re.compile(r"\{%[-+]?\s*(end)?(?:for|if|filter|with|call|macro)\b")
 
 
@@ -70,13 +71,14 @@ def _is_longer(sample: Any, found: Any) -> bool:
 
 def _has_more_beside_blocks(template: str, rendered: Any) -> bool:
     """Count the quotes and items. Items that hold a part of a block, or of an expression, are any number of names."""
-    items, found = items_of(template), items_of(rendered)
+    text = _CODE.sub(lambda code: code[0] if _WRITES_JSON.search(code[0]) else code[0].replace('"', "'"), template)
+    items, found = items_of(text), items_of(rendered)
     if items is None or found is None:
         return False
     texts = [item for item in items if isinstance(item, str)]
-    if any(text.count(begin) != text.count(end) for text in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
+    if any(each.count(begin) != each.count(end) for each in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
         return False
-    if any(sum(-1 if end else 1 for end in _BLOCK.findall(text)) for text in texts):
+    if any(sum(-1 if end else 1 for end in _BLOCK.findall(each)) for each in texts):
         return False
-    more = isinstance(rendered, str) and any(rendered.count(each) > template.count(each) for each in '"\\')
+    more = isinstance(rendered, str) and any(rendered.count(each) > text.count(each) for each in '"\\')
     return more or len(items) != len(found)

@@ -125,6 +125,13 @@ def test_quotes_within_an_expression_end_no_string_of_a_list_in_json(given: str,
         tasks[2].render_template_fields({"params": {"group": None}})
 
 
+def test_nor_do_quotes_within_a_block() -> None:
+    given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        task.render_template_fields({"params": {"group": 'b","c'}})
+
+
 @pytest.mark.parametrize("native", [False, True])
 def test_a_name_in_an_object_in_json_adds_no_group_to_it(*, native: bool) -> None:
     """The offsets of a group that nobody meant were altered."""
