@@ -207,19 +207,20 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     old, new = templates_of(before), items_of(rendered)
+    shown = rendered if names else None  # a word of a program may be a URL with a secret
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
     if isinstance(before, str) and has_more_than_text(before, rendered):
-        raise ConfigurationError(name, rendered, _NO_TEXT)
+        raise ConfigurationError(name, shown, _NO_TEXT)
     if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):
         if isinstance(item, str) and is_template(item):
             text = str(value).strip()
             if text == "None" or (names and _has_none(item, text)):
-                raise ConfigurationError(name, rendered, f"an item of it: {_NOTHING}")
+                raise ConfigurationError(name, shown, f"an item of it: {_NOTHING}")
             if names and ("\n" in text or _is_text_of_list(text)):
                 raise ConfigurationError(name, value, _SEVERAL)
     if isinstance(before, str):

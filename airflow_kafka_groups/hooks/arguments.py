@@ -138,6 +138,8 @@ def read_words(field: str, value: Any) -> list[str]:
     Raises ``ConfigurationError`` for anything else: of a string, each letter would be an argument.
     """
     remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
+    if isinstance(value, str):
+        check_url(field, value)  # before it is in an error
     items = _list(field, value, remedy, remedy)
     for item in items:
         # A DAG that renders natively makes the word True a bool, and its text is that word again.

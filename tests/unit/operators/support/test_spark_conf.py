@@ -181,6 +181,23 @@ def test_a_url_with_a_secret_on_the_command_line_is_refused_and_not_shown(field:
     assert SECRET not in str(caught.value)
 
 
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("given", "more"),
+    [
+        ('["--out", "{{ params.out }}"]', '/","--more'),
+        ('["--out", "{{ params.out }}"]', '"'),
+        ('["--out", "{{ params.out }}", "{{ params.nothing }}"]', ""),
+        (["--out", "{{ params.out }}", "{{ params.nothing }}"], ""),
+    ],
+)
+def test_nor_is_one_shown_that_a_template_renders_beside_another_mistake(given: Any, more: str) -> None:
+    task = KafkaSparkSubmitOperator(task_id="t", application="roll_up", application_args=given)
+    with pytest.raises(ConfigurationError, match="application_args") as caught:
+        task.render_template_fields({"params": {"out": f"https://me:{SECRET}@host{more}", "nothing": None}})
+    assert SECRET not in str(caught.value)
+
+
 def test_urls_and_words_without_one_are_taken() -> None:
     words = ["--base", "s3a://bucket/groups", "--mail", "me@x.org", "--servers", "a:9092,b:9092", "hdfs://n:8020/x@y"]
     words += ['{"url": "http://host:8080", "mail": "me@x.org"}', '["http://host:8080/a","me@x.org?token=b"]']
