@@ -151,6 +151,7 @@ class TokenEndpoint:
     def __post_init__(self) -> None:
         try:
             parts = urllib.parse.urlsplit(self.url)
+            _ = parts.port  # in https://me:a/b@host/token, the password's beginning is one
         except ValueError:  # its text may quote a user and password
             raise ConfigurationError(TOKEN_URL, None, "is no URL, such as https://host/token") from None
         if "@" in (parts.netloc or self.url):  # a secret may stand before it, also of one with a slash too few

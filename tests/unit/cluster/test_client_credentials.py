@@ -74,7 +74,13 @@ def test_a_key_in_the_address_of_the_endpoint_is_shown_nowhere() -> None:
 
 
 @pytest.mark.safety
-@pytest.mark.parametrize("url", ["https://me:hunter2@h\N{ACCOUNT OF}st/token", "https://me:hunter2[@host/token"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("https://me:hunter2@h\N{ACCOUNT OF}st/token", "https://me:hunter2[@host/token"),
+        *("https://me:hunter2/+x@host/token", "https://me:hunter2#x@host/token", "https://me:hunter2?x@host/token"),
+    ],
+)
 def test_what_is_no_address_of_an_endpoint_is_an_error_that_does_not_show_it(url: str) -> None:
     """Python's own error quoted the user and password before the host, and was no error of this package."""
     with pytest.raises(ConfigurationError, match=r"token\.endpoint\.url: is no URL, such as") as caught:
