@@ -30,6 +30,7 @@ _LONGEST_STAT = 100
 _STAT = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _TAG = re.compile(r"[A-Za-z0-9_./-]+")
 _LONGEST_WITH_TAGS = 250
+_SWITCHES = ("statsd_influxdb_enabled", "statsd_on", "statsd_datadog_enabled")
 _NOT_IN_STATS = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -74,9 +75,8 @@ def _stat_name(name: str) -> str:
 def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Mapping[str, str]]]) -> None:
     try:
         from airflow.providers.common.compat.sdk import Stats
-        from airflow.sdk import conf
 
-        in_names = conf.getboolean("metrics", "statsd_influxdb_enabled", fallback=False)
+        in_names = _has_tags_in_names()
         for name, value, tags in values:
             if value is not None:
                 # Plain statsd has no tags, so the name must distinguish clusters and groups.
@@ -85,6 +85,14 @@ def _send(kind: str, cluster: str, values: Iterable[tuple[str, float | None, Map
                 getattr(Stats, kind)(stat, value, tags=_fitting(stat, every) if in_names else every)
     except Exception:
         log.warning("metrics could not be sent", exc_info=True)
+
+
+def _has_tags_in_names() -> bool:
+    """Return whether Airflow makes tags a part of names. Datadog and OpenTelemetry have them beside names."""
+    from airflow.sdk import conf
+
+    is_on = {name: conf.getboolean("metrics", name, fallback=False) for name in _SWITCHES}
+    return is_on["statsd_influxdb_enabled"] and is_on["statsd_on"] and not is_on["statsd_datadog_enabled"]
 
 
 def _fitting(stat: str, tags: Mapping[str, str]) -> dict[str, str]:

@@ -27,7 +27,8 @@ def test_each_group_and_family_is_sent_with_the_tags_that_airflow_allows(monkeyp
     client = Client()
     logger = shared.SafeStatsdLogger(client, influxdb_tags_enabled=True, statsd_influxdb_enabled=True)
     monkeypatch.setattr(Stats, "gauge", logger.gauge)
-    monkeypatch.setenv("AIRFLOW__METRICS__STATSD_INFLUXDB_ENABLED", "true")
+    for name in ("STATSD_INFLUXDB_ENABLED", "STATSD_ON"):
+        monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", "true")
     lag, long = Numbers(7, None, None), "x" * 100
     metrics = GroupMetrics(
         groups={"orders": lag, "team:orders": lag, long: lag}, families={"report-<uuid>": (2, lag)}, omitted=0
@@ -41,3 +42,14 @@ def test_each_group_and_family_is_sent_with_the_tags_that_airflow_allows(monkeyp
     assert [stat.rpartition(".")[2] for stat in sent[3:]] == [
         "groups,cluster=prod", "lag,cluster=prod", "omitted,cluster=prod",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("on", [["OTEL_ON"], ["STATSD_ON", "STATSD_DATADOG_ENABLED"]])
+def test_where_tags_are_beside_the_names_each_is_sent(on: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Datadog and OpenTelemetry take any tag, and the setting for InfluxDB changes nothing there."""
+    sent: list[dict[str, str]] = []
+    monkeypatch.setattr(Stats, "gauge", lambda stat, value, tags: sent.append(tags))
+    for name in ("STATSD_INFLUXDB_ENABLED", *on):
+        monkeypatch.setenv(f"AIRFLOW__METRICS__{name}", "true")
+    gauges_of_groups("prod", GroupMetrics(groups={"team:a": Numbers(7, None, None)}, families={}, omitted=0))
+    assert sent[0] == {"cluster": "prod", "group": "team:a"}
