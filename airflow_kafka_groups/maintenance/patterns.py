@@ -5,8 +5,8 @@ must match the complete id. An id is selected if it matches an include pattern a
 pattern. No glob matches the empty group id, which brokers allow; a ``re:`` pattern can.
 
 Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
-``job[1]`` does not match itself), and ids that differ only in Unicode composition (macOS decomposes é into two
-characters), or in the invisible character that messages put into links. Whitespace around a glob is an error:
+``job[1]`` does not match itself), ids that differ only in Unicode composition (macOS decomposes é into two characters),
+and what they match without the invisible character that messages put into links. Whitespace around a glob is an error:
 ``"orders-* "`` would keep nothing.
 """
 
@@ -22,7 +22,7 @@ from functools import lru_cache
 from itertools import compress
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.shown import NO_LINK
+from airflow_kafka_groups.maintenance.shown import with_links
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 EVERYTHING = ("*",)
@@ -130,8 +130,8 @@ class KeepingPatterns:
     """Patterns that keep groups: they match generously, see the module."""
 
     def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
-        self._patterns = patterns
-        self._spellings = [_composed(pattern) for pattern in patterns]
+        spelled = [(pattern, spelling) for pattern in patterns for spelling in _spellings(pattern)]
+        self._patterns, self._spellings = [pattern for pattern, _ in spelled], [spelling for _, spelling in spelled]
         self._known_spellings = frozenset(self._spellings)
         self._compiled = PatternSet(name, tuple(self._spellings))
 
@@ -190,8 +190,7 @@ def keeping_expressions(patterns: Iterable[str]) -> list[str]:
     They are for programs with another version of Python, which write the end of a glob in different ways.
     """
     found = list[str]()
-    given = list(patterns)
-    for pattern in dict.fromkeys((*map(_composed, given), *(unicodedata.normalize("NFC", each) for each in given))):
+    for pattern in (spelling for given in patterns for spelling in _spellings(given)):
         if _is_regex(pattern):
             found.append(pattern.removeprefix(_REGEX))
         else:
@@ -207,7 +206,9 @@ def spellings_of(text: str) -> tuple[str, ...]:
     Ids may begin and end with blanks. Who writes such an id means it, and who writes another one means no blank.
     """
     bare = text.strip()
-    return (bare,) if bare == text else (bare, text if _is_regex(text) else f"{_REGEX}{re.escape(text)}")
+    if bare == text or _is_regex(text):
+        return tuple(dict.fromkeys((bare, text)))
+    return tuple(dict.fromkeys((bare, *(f"{_REGEX}{re.escape(each)}" for each in _spellings(text)))))
 
 
 def split_patterns(name: str, line: str) -> list[str]:
@@ -274,4 +275,9 @@ def _is_regex(pattern: str) -> bool:
 
 
 def _composed(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFC", text).replace(NO_LINK, "")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def _spellings(pattern: str) -> tuple[str, ...]:
+    composed = _composed(pattern)
+    return tuple(dict.fromkeys((composed, with_links(composed))))

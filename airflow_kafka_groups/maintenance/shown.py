@@ -10,6 +10,7 @@ T = TypeVar("T")
 
 NO_LINK = "\u200b"
 _LINK_BEGINS = re.compile(r"(?<=:)(?=/)|(?<=www)(?=\.)|(?=@)", re.I)
+_BROKEN = re.compile(rf"(?<=:){NO_LINK}(?=/)|(?<=www){NO_LINK}(?=\.)|{NO_LINK}(?=@)", re.I)
 
 MOST = 200
 """The maximum number of characters of an id or a reason; the files have them in full."""
@@ -40,9 +41,14 @@ def printable(value: str) -> str:
 def without_links(value: str) -> str:
     """Put an invisible character into what programs would make a link of: into ``https://``, ``www.`` and before ``@``.
 
-    A pattern that keeps groups is read without that character, so that a name may be copied from a message.
+    A pattern that keeps groups is also read without that character, so that a name may be copied from a message.
     """
     return _LINK_BEGINS.sub(NO_LINK, value)
+
+
+def with_links(value: str) -> str:
+    """Return a name as it was before ``without_links``: that character elsewhere is the name's own."""
+    return _BROKEN.sub("", value)
 
 
 def storable(value: T) -> T:

@@ -92,3 +92,13 @@ def test_a_group_whose_name_has_that_character_is_kept_by_its_name() -> None:
     name = "https:\u200b//x"
     assert KeepingPatterns("keep", (name,)).keeps(name)
     assert any(re.fullmatch(each, name) for each in keeping_expressions([name]))
+
+
+@pytest.mark.safety
+def test_a_pattern_that_has_that_character_for_itself_keeps_what_it_kept() -> None:
+    """Without it, the first two kept nothing of theirs any more, the third kept every group, and the last was none."""
+    for pattern in ("re:.*[\u200b\u200c\ufeff].*", "*[\u200b\u200c]*", "re:.*\u200b.*", "re:[^a]*[\u200b].*"):
+        kept = KeepingPatterns("keep", (pattern,))
+        assert kept.keeps("orders\u200b"), pattern
+        assert kept.keeper("orders\u200b") == pattern
+        assert not kept.keeps("orders"), pattern
