@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.main import run_command
+from airflow_kafka_groups.cli.main import NO_GROUP, run_command
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
@@ -51,5 +51,8 @@ class _Recorder:
 def _run(name: str, args: argparse.Namespace) -> None:
     if sys.argv.count("--") > 1:  # dropped: a command about the one group would be about all of them
         say(f"error: a group called -- is lost by Airflow's own command line: use {PROGRAM} {name}")
+        sys.exit(ExitCode.BAD_USAGE)
+    if sys.argv[-1] == "--" and getattr(args, "groups", None) == []:
+        say(f"error: {NO_GROUP}")
         sys.exit(ExitCode.BAD_USAGE)
     sys.exit(run_command(name, args))

@@ -26,6 +26,7 @@ _EPILOG = (
     "130 interrupted."
 )
 _HAPPENED = "stdout lacks the result; what happened is in"
+NO_GROUP = "no group follows --, and without any the command is about all of them: leave -- out if that is meant"
 _DASHES = "\0--"
 """What no process can have as an argument."""
 _OTHER_NAMES = {"kafka_groups_conn_id": "conn_id", "group_ids": "groups"}
@@ -72,6 +73,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     args, left = parser.parse_known_args(_without_dashes(arguments))
     if left:
         _take_as_groups(left, args, parsers[args.command])
+    elif arguments[-1:] == ["--"] and getattr(args, "groups", None) == []:
+        parsers[args.command].error(NO_GROUP)
     for name, value in vars(args).items():
         setattr(args, name, _with_dashes(value))
     _refuse_empty(args, parsers[args.command])
