@@ -8,8 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
-_WRITES_JSON = re.compile(r"""tojson|'[^']*"[^']*'""")
-"""An expression that is to write quotes itself, such as ``{{ names | join('", "') }}``."""
+_LITERAL = re.compile(r"""'((?:\\.|[^'\\])*)'|"(?:\\.|[^"\\])*\"""")
 _CODE = re.compile(rf"{EXPRESSION.pattern}|\{{%.*?%\}}|\{{#.*?#\}}", re.DOTALL)
 _BLOCK = re.compile(r"\{%[-+]?\s*(end)?(?:for|if|filter|with|call|macro)\b")
 
@@ -28,7 +27,12 @@ def templates_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
     """Return a list with templates in it, also one in JSON, where ``{{ params["group"] }}`` has quotes of its own."""
     if not isinstance(value, str):
         return items_of(value)
-    return items_of(EXPRESSION.sub(lambda found: found[0] if _WRITES_JSON.search(found[0]) else "{{}}", value))
+    return items_of(EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value))
+
+
+def _writes_json(expression: str) -> bool:
+    """Return whether an expression is to write quotes itself, such as ``{{ names | join('", "') }}``."""
+    return "tojson" in expression or any('"' in literal for literal in _LITERAL.findall(expression))
 
 
 def has_more_than_text(template: str, rendered: Any) -> bool:
@@ -48,7 +52,7 @@ def has_more_than_text(template: str, rendered: Any) -> bool:
     in_string, expected, sample = False, "", ""
     for number, (part, expression) in enumerate(zip_longest(parts, expressions, fillvalue="")):
         in_string ^= re.sub(r"\\.", "", part).count('"') % 2 == 1
-        if in_string and _WRITES_JSON.search(expression):
+        if in_string and _writes_json(expression):
             return False
         expected += re.escape(part) + (r'[^"\\]*' if in_string else ".*")
         sample += f"{part}{number if in_string else 'null' if expression else ''}"
@@ -71,7 +75,7 @@ def _is_longer(sample: Any, found: Any) -> bool:
 
 def _has_more_beside_blocks(template: str, rendered: Any) -> bool:
     """Count the quotes and items. Items that hold a part of a block, or of an expression, are any number of names."""
-    text = _CODE.sub(lambda code: code[0] if _WRITES_JSON.search(code[0]) else code[0].replace('"', "'"), template)
+    text = _CODE.sub(lambda code: code[0] if _writes_json(code[0]) else code[0].replace('"', "'"), template)
     items, found = items_of(text), items_of(rendered)
     if items is None or found is None:
         return False

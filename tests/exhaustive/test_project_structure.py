@@ -42,7 +42,7 @@ ELSEWHERE = {
     "hooks/connection/fields.py": "unit/hooks/test_kafka_groups.py",
     "hooks/connection/probe.py": "unit/hooks/test_kafka_groups.py",
     "hooks/connection/source_settings.py": "spark/source/test_source_settings.py",
-    "hooks/json_templates.py": "unit/operators/arguments/test_rendered_to_nothing.py",
+    "hooks/json_templates.py": "unit/operators/arguments/test_json_templates.py",
     "maintenance/arrow_schema.py": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/named.py": "unit/operators/test_drill.py",

@@ -1,0 +1,90 @@
+"""A template in a list or an object in JSON writes text into it, unless it is to write more."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
+
+pytestmark = pytest.mark.safety
+
+STORED: dict[str, Any] = {"storage_path": "/data", "cluster": "prod"}
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("name", ['b","c', 'b", "c', "orders\\u002ddlq"], ids=["two", "spaced", "escape"])
+def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, native: bool) -> None:
+    """Whoever fills in a name adds none to those that are deleted."""
+    if native and "\\" in name:
+        pytest.skip("Jinja makes a list of it, in which nobody sees the escape")
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids='["a", "{{ params.group }}"]')
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash.*tojson"):
+        task.render_template_fields({"params": {"group": name}})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        """["{{ params.groups | join('", "') }}"]""",
+        '["{% for each in params.groups %}{{ each }}{% if not loop.last %}", "{% endif %}{% endfor %}"]',
+    ],
+)
+@pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"]])
+def test_a_list_in_json_may_be_joined_of_several_names(given: str, names: list[str]) -> None:
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    task.render_template_fields({"params": {"groups": names}})
+    assert task.group_ids == names
+
+
+def test_a_name_may_be_written_as_json_into_a_list_in_json() -> None:
+    """So has whoever knows what JSON makes of a quote and of an é."""
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids='["a", "{{ (params.group | tojson)[1:-1] }}"]')
+    task.render_template_fields({"params": {"group": 'caf\u00e9 "x"'}})
+    assert task.group_ids == ["a", 'caf\u00e9 "x"']
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        '["a", "{{ params["group"] }}"]',
+        '["a", "{{ params.get("group", "x") }}"]',
+        """["a", "{{ params['team'] ~ "" ~ params['group'] }}"]""",
+    ],
+)
+def test_quotes_within_an_expression_end_no_string_of_a_list_in_json(given: str, *, native: bool) -> None:
+    """Before it is rendered, such a list is no JSON: what was rendered into it was looked at by nobody."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        tasks = [DeleteGroupsOperator(task_id=f"t{number}", **STORED, group_ids=given) for number in range(3)]
+    tasks[0].render_template_fields({"params": {"team": "", "group": "b"}})
+    assert tasks[0].group_ids == ["a", "b"]
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"team": "", "group": 'b","c'}})
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        tasks[2].render_template_fields({"params": {"team": "", "group": None}})
+
+
+def test_nor_do_quotes_within_a_block() -> None:
+    given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        task.render_template_fields({"params": {"group": 'b","c'}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_name_in_an_object_in_json_adds_no_group_to_it(*, native: bool) -> None:
+    """The offsets of a group that nobody meant were altered."""
+    given: Any = '{"{{ params.group }}": {"{{ params["topic"] }}": {"0": {{ params.offset }}}}}'
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        tasks = [AlterGroupOffsetsOperator(task_id=f"t{number}", **STORED, offsets=given) for number in range(2)]
+    tasks[0].render_template_fields({"params": {"group": "a", "topic": "t", "offset": 5}})
+    assert [(group, *offsets.values()) for group, offsets in tasks[0].offsets.items()] == [("a", 5)]
+    with pytest.raises(ConfigurationError, match=r"offsets.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"group": 'a": {"t": {"0": 1}}, "b', "topic": "t", "offset": 5}})
