@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_NAMES = rf"(?:\b(?:sig|delegation|jwt)|(?<=[?&])(?:key|auth|pass)|{WORDS_OF_SECRETS}[\w-]{{0,99}})"
+_SHORT = r"(?:(?<=[?&#;])(?:key|pass)|(?<=[?&#])auth|(?<=&amp;)auth)"
+"""Names that are secret in a URL only, where ``contracts.url_secrets`` finds them; an answer in XML has ``&amp;``."""
+_NAMES = rf"(?:\b(?:sig|delegation|jwt)|{_SHORT}|{WORDS_OF_SECRETS}[\w-]{{0,99}})"
 _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
 """What precedes a value in quotes; also of a mapping, where one without quotes is a number, or ``None``."""
 _SECRETS = re.compile(

@@ -63,6 +63,10 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"403, message='Forbidden', url='https://host/a?key={SECRET}&alt=json'",
         f"401 Client Error: Unauthorized for url: https://host/a?user=me&pass={SECRET}",
         f"401 Client Error: Unauthorized for url: https://host/a.json?auth={SECRET}",
+        f"<Error><Resource>https://host/a?v=1&amp;key={SECRET}</Resource></Error>",
+        f"<a href='https://host/a.json?v=1&amp;auth={SECRET}'>",
+        f"cannot connect to https://host/a;key={SECRET}",
+        f"cannot connect to https://host/#pass={SECRET}",
         f"cannot connect by Login(user='me', passwd='{SECRET}')",
     ],
 )
