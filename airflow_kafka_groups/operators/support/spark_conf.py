@@ -29,7 +29,7 @@ READ_BY_AIRFLOW = frozenset(
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
-    r"|[_-]p(?:wd|ass)\b|(?-i:\.p(?:wd|ass)\b)|(?<!security\.)authorization|connection_string",
+    r"|[_-](?:pwd\b|pass$)|(?-i:\.(?:pwd\b|pass$))|(?<!security\.)authorization|connection_string",
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
