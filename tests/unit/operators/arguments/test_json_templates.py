@@ -88,3 +88,12 @@ def test_a_name_in_an_object_in_json_adds_no_group_to_it(*, native: bool) -> Non
     assert [(group, *offsets.values()) for group, offsets in tasks[0].offsets.items()] == [("a", 5)]
     with pytest.raises(ConfigurationError, match=r"offsets.*a quote or a backslash"):
         tasks[1].render_template_fields({"params": {"group": 'a": {"t": {"0": 1}}, "b', "topic": "t", "offset": 5}})
+
+
+def test_long_lists_beside_a_name_are_looked_at_once() -> None:
+    """Two lists of ten thousand names could be parted in a hundred million ways."""
+    names = [f"orders-{number}" for number in range(10_000)]
+    given = '[{{ params.some | tojson }}, {{ params.some | tojson }}, "{{ params.group }}"]'
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        task.render_template_fields({"params": {"some": names, "group": "a\\u002db"}})
