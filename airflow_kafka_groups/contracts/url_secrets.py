@@ -19,6 +19,8 @@ _PARAMETER = re.compile(
 
 Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket. Hive's ``;auth=noSasl`` is no secret.
 """
+_HOSTS = re.compile(r"[^:,]+(?::\d+)?(?:,[^:,]+(?::\d+)?)*")
+"""Hosts with their ports, such as the ZooKeepers in a URL of Hive's."""
 _LOGIN_WITHOUT_SLASHES = re.compile(r"(?!file:/)[^/]*:.*@", re.IGNORECASE)
 """As ``scp`` has it, or with a slash too few. Hadoop spells a path on a disk ``file:/data``."""
 
@@ -41,10 +43,9 @@ def _has_password(scheme: str, rest: str) -> bool:
     user, at, _ = place.rpartition("@")
     if at:
         return ":" in user
-    host, colon, port = place.partition(":")
-    if not colon or "@" not in rest:
+    if ":" not in place or "@" not in rest:
         return False
-    return scheme in OBJECT_STORES or not (host and port.isdecimal())
+    return scheme in OBJECT_STORES or _HOSTS.fullmatch(place) is None
 
 
 def strings_in(text: str) -> list[str]:

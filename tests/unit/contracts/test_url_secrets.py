@@ -48,6 +48,7 @@ def test_a_password_or_token_is_found(text: str) -> None:
         "s3://b/f?keys=1&monkey=2&author=me&bypass=1",
         "jdbc:hive2://h:10000/default;auth=noSasl",
         "jdbc:hive2://h:10000/default;principal=hive/_HOST@EXAMPLE.COM;auth=kerberos",
+        "jdbc:hive2://zk1:2181,zk2:2181,zk3/;serviceDiscoveryMode=zooKeeper;principal=hive/_HOST@EXAMPLE.COM",
         "s3://b/a&b/api_key_topics/key=1",
         "s3://b/R&D/token-service/run=1",
         "s3://b/team#1/secrets/x/snapshot_id=1",
