@@ -158,7 +158,7 @@ class ClusterClient:
                     continue
                 if (opening := bootstrap.take(here)) is not None:
                     described = opening.done() and opening.result() is self._described_by
-                    self._share(slot, opening if described else asyncio.create_task(self._of_this_cluster(opening)))
+                    self._share(slot, opening if described else asyncio.create_task(self.of_this_cluster(opening)))
             return metadata
         finally:
             await bootstrap.aclose()
@@ -174,7 +174,7 @@ class ClusterClient:
         self._fresh_at = time.monotonic()
         return self.metadata
 
-    async def _of_this_cluster(self, opening: Awaitable[BrokerConnection]) -> BrokerConnection:
+    async def of_this_cluster(self, opening: Awaitable[BrokerConnection]) -> BrokerConnection:
         """Return a connection when it is open and its broker has said that it is of this cluster; close it if not."""
         connection = await opening
         if known_id(self.metadata.cluster_id) is not None:
@@ -282,7 +282,7 @@ class ClusterClient:
             del self._connections[slot]
             await old.aclose()
         opening = self._connect(broker.host, broker.port)
-        return await opening if number else await self._of_this_cluster(opening)
+        return await opening if number else await self.of_this_cluster(opening)
 
     async def _address_of(self, broker_id: BrokerId) -> Broker:
         """Return the address of a broker from metadata: proxies rewrite it there, but not always in FindCoordinator.

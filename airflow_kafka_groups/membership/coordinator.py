@@ -5,6 +5,9 @@ members have joined: up to the longest rebalance timeout. Later requests on that
 in Java's client, a membership does not use the shared connections of ``ClusterClient``. A member's own requests do not
 block each other: no heartbeat is due while a join is in flight (the broker counts the join as one), and a member that
 leaves during a join opens a new connection.
+
+As those shared connections do, it leads to a broker of the client's cluster or nowhere: the address of a broker may be
+given away, and a lease that another cluster confirms excludes nobody on this one.
 """
 
 from __future__ import annotations
@@ -102,7 +105,8 @@ class CoordinatorLink:
                 self._discard(self._connection)
                 if self.coordinator is None:
                     raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
-                self._connection = await self._connect(self.coordinator.host, self.coordinator.port)
+                opening = self._connect(self.coordinator.host, self.coordinator.port)
+                self._connection = await self._cluster.of_this_cluster(opening)
             return self._connection
 
     async def send(
