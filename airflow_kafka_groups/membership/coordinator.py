@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 
 from airflow_kafka_groups.cluster.client import ClusterClient
@@ -105,9 +106,18 @@ class CoordinatorLink:
                 self._discard(self._connection)
                 if self.coordinator is None:
                     raise ConnectionFailedError(f"group {self._group_id!r}", "its coordinator is not known yet")
-                opening = self._connect(self.coordinator.host, self.coordinator.port)
+                address = await self._address_of(self.coordinator)
+                opening = self._connect(address.host, address.port)
                 self._connection = await self._cluster.of_this_cluster(opening)
             return self._connection
+
+    async def _address_of(self, coordinator: Broker) -> Broker:
+        """Return the address from metadata: proxies rewrite it there, but not always in FindCoordinator."""
+        known = self._cluster.metadata.brokers.get(coordinator.broker_id)
+        if known is None or known.address != coordinator.address:  # unless the broker has moved
+            with suppress(KafkaGroupsError):
+                await self._cluster.refresh()
+        return self._cluster.metadata.brokers.get(coordinator.broker_id, coordinator)
 
     async def send(
         self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], timeout: float

@@ -56,3 +56,13 @@ async def test_a_lease_that_is_held_is_not_confirmed_by_another_cluster(group: S
         await until(lambda: bool(elsewhere.beaten) or bool(there.requests(METADATA)))
         assert not there.requests(HEARTBEAT)
         assert not there.requests(JOIN_GROUP)
+
+
+async def test_it_is_reached_where_a_proxy_rewrites_addresses_in_metadata_only(group: ScriptedGroup) -> None:
+    closed = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = closed.sockets[0].getsockname()[1]
+    closed.close()
+    await closed.wait_closed()
+    group.cluster.control(FIND_COORDINATOR, naming(group.cluster, dict.fromkeys(group.cluster._ports, port)))
+    async with asyncio.timeout(5), lease_of(group) as lease:
+        assert lease.held
