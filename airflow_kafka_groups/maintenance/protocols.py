@@ -114,6 +114,10 @@ class DeletionLease(Protocol):
     def member_id(self) -> str:
         """The member id of this run, "" while it has none."""
 
+    @property
+    def kafka_cluster_id(self) -> str | None:
+        """The id of the cluster whose lease this is; ``None`` while it is not known."""
+
     def check(self, at_least: float = 0.0) -> None:
         """Raise ``LeaseLostError`` unless the lease remains confirmed for this many seconds."""
 

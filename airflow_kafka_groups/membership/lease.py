@@ -31,6 +31,7 @@ from typing import Self
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     KafkaGroupsError,
@@ -202,6 +203,11 @@ class MaintenanceLease:
         """The generation that assigned the lease to this run, -1 if none did. For the audit."""
         synced = None if self._session is None else self._session.membership.synced
         return synced.generation if synced is not None and self._is_holder(synced) else -1
+
+    @property
+    def kafka_cluster_id(self) -> str | None:
+        """The id of the cluster whose lease this is; ``None`` while it is not known."""
+        return known_id(self._cluster.metadata.cluster_id)
 
     @property
     def member_id(self) -> str:

@@ -207,6 +207,7 @@ class ModelLease:
 
     group_id = "lease"
     member_id = "member"
+    kafka_cluster_id = None
 
     def __init__(self, world: World, process: Process) -> None:
         self._world = world

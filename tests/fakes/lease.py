@@ -9,6 +9,7 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, LeaseLostError
 from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
+from tests.fakes.groups import CLUSTER_ID
 
 WHY = "the group went on without this run"
 
@@ -21,6 +22,7 @@ class ScriptedLease:
         self.owner = "me"
         self.generation = generation
         self.member_id = "m1"
+        self.kafka_cluster_id: str | None = CLUSTER_ID
         self.term = 1
         self.seconds = 5.0
         self.confirmed = 0

@@ -82,6 +82,20 @@ class LeaseGuard:
         """The seconds from now within which a request may leave, if the lease is not confirmed again until then."""
         return max(self._lease.remaining - MARGIN_SECONDS, 0.0)
 
+    def require_cluster(self, kafka_cluster_id: str | None) -> None:
+        """Raise ``ConfigurationError`` for the lease of another cluster, as far as both ids are known.
+
+        It has a client of its own: bootstrap servers of two clusters, or a name that moves, may lead it elsewhere.
+        """
+        of_lease = self._lease.kafka_cluster_id
+        if of_lease is not None and kafka_cluster_id is not None and of_lease != kafka_cluster_id:
+            raise ConfigurationError(
+                "lease",
+                self._lease.group_id,
+                f"it is held on cluster {of_lease!r}, and the groups are on cluster {kafka_cluster_id!r}: let the "
+                "bootstrap servers lead to one cluster; nothing was deleted",
+            )
+
     async def why_lost(self) -> str | None:
         """Return why nothing may be deleted any more, ``None`` while the lease is held."""
         if self.lost is None:

@@ -135,6 +135,8 @@ class SealedRun(ABC):
         started_at = self.request.now()
         cluster_id = await self.admin.cluster_id()
         warnings = await self._require_applicable(cluster_id)
+        if lease is not None:
+            lease.require_cluster(cluster_id)
         listings = (await self.admin.list_groups()).require_complete()
         self._ready = ready = await asyncio.to_thread(self._prepare, cluster_id, started_at, lease)
         entries = ready.backup.entries if ready.backup is not None else {}

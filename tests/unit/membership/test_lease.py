@@ -44,7 +44,7 @@ async def test_who_holds_it_may_go_on_and_says_by_what(group: ScriptedGroup) -> 
     async with lease:
         lease.check()
         assert 0 < lease.remaining <= lease.valid_for == 3.0
-        assert (lease.generation, lease.member_id) == (1, "m1")
+        assert (lease.generation, lease.member_id, lease.kafka_cluster_id) == (1, "m1", "fake")
         with pytest.raises(LeaseLostError, match="99 s are required"):
             lease.check(at_least=99)
     assert not lease.held

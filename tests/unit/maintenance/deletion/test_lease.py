@@ -172,6 +172,17 @@ async def test_a_lease_that_was_lost_and_came_back_is_another_one(scene: Scene) 
     assert "another may have had it" in (report.lease.lost or "")
 
 
+async def test_the_lease_of_another_cluster_admits_nobody(scene: Scene) -> None:
+    """Bootstrap servers of two clusters: the run's client and that of its lease may each get to another one."""
+    scene.lease.kafka_cluster_id = "another-cluster"
+    with pytest.raises(ConfigurationError, match=r"'another-cluster'.*nothing was deleted"):
+        await scene.delete()
+    layout = layout_in(scene.folder)
+    with pytest.raises(ConfigurationError, match=r"'another-cluster'.*nothing was deleted"):
+        await delete_names(scene.admin, layout, NAMES, observe_seconds=0.001, lease=scene.lease)
+    assert scene.admin.asked("delete") == []
+
+
 async def test_a_dry_run_needs_no_lease(scene: Scene) -> None:
     scene.lease.lose()
     report = await scene.delete(dry_run=True)
