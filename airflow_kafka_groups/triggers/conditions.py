@@ -97,7 +97,12 @@ class GroupsGone:
         from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 
         wanted = self.kafka_cluster_id
-        if wanted is not None and (here := await admin.cluster_id()) != wanted:
+        here = None if wanted is None else await admin.cluster_id()
+        if wanted is not None and here is None:
+            await admin.brokers()  # reads the metadata again, for the next poll
+            waiting = dict.fromkeys(self.group_ids, "the brokers do not tell the id of their cluster")
+            return PollResult(reached=not waiting, waiting=waiting, total=len(waiting))
+        if here != wanted:
             raise ConfigurationError(
                 "kafka_groups_conn_id",
                 None,

@@ -10,20 +10,24 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.cluster import client
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.triggers import poll
 from airflow_kafka_groups.triggers.codec import condition_to_json
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
+from tests.fakes import answers
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.cluster import MODERN, Cut, FakeCluster
+from tests.fakes.cluster import MODERN, OLD, Cut, FakeCluster
 
 T0 = TopicPartition("t", 0)
+GONE = ErrorCode.group_id_not_found
 
 
 def trigger(target: int, **arguments: Any) -> ConditionTrigger:
@@ -133,3 +137,21 @@ async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin
     admin.errors["a"] = refused
     with pytest.raises(AuthenticationFailedError):
         await GroupsGone(group_ids=("a",)).check(admin)  # type: ignore[arg-type]  # the fake
+
+
+async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of Redpanda while it starts: the wait for the groups of an audit record failed, and was not tried again."""
+    monkeypatch.setattr(client, "_JUST_NOW", 0.0)
+    gone = GroupsGone(group_ids=("a",), kafka_cluster_id="fake")
+    async with FakeCluster({1: OLD}, cluster_id="redpanda.initializing") as fake:
+        fake.control(DESCRIBE_GROUPS, lambda _, of, asked: answers.describe_groups(of, dict.fromkeys(asked.groups, GONE)))
+        config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=2.0)
+        async with AdminClient(config) as admin:
+            found = await gone.check(admin)
+            assert not found.reached
+            assert "id of their cluster" in found.waiting["a"]
+            fake.cluster_id = "fake"
+            assert not (await gone.check(admin)).reached
+            assert (await gone.check(admin)).reached
