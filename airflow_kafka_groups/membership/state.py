@@ -96,6 +96,7 @@ class Membership:
             return actions.Find()
         match self.phase:
             case Phase.UNJOINED:
+                self._rejoin = False  # metadata that changes from here on may not be in this request
                 return actions.Join()
             case Phase.ASSIGNING:
                 return actions.Assign(self.member_id, self.protocol, self._members)
@@ -147,7 +148,7 @@ class Membership:
         Raises ``ConfigurationError`` for protocols that JoinGroup would not accept.
         """
         check_protocols(protocols)
-        self.phase, self._rejoin = Phase.JOINING, False
+        self.phase = Phase.JOINING
         return JoinRequest(
             group_id=self.options.group_id,
             member_id=self.member_id,
@@ -179,9 +180,8 @@ class Membership:
         self._reason = None
         leads = self.is_leader and not answer.skip_assignment
         self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
-        self._heartbeat_at = (
-            now + self.options.heartbeat_interval
-        )  # due immediately if SyncGroup waits longer for the leader
+        # Due immediately if SyncGroup waits longer for the leader.
+        self._heartbeat_at = now + self.options.heartbeat_interval
 
     def on_assigned(self, assignments: Mapping[str, bytes]) -> None:
         """Take the result of ``perform_assignment``, unless the generation was lost meanwhile."""
