@@ -52,6 +52,7 @@ class GuardedAdminClient(AdminClient):
 
     def __init__(self, config: ClientConfig, settings: ConnectionSettings) -> None:
         super().__init__(config, policy=ConnectionPolicy(settings))
+        self.settings = settings
         self._cluster_admin = ClusterAdmin(config)
         self._config = config
 

@@ -1,8 +1,10 @@
 """One client per connection in a triggerer, shared by all triggers that use it.
 
 A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
-connection again, so that a changed password or address takes effect. Users that need a client at once share the attempt
-to connect: when it fails, it fails for all of them, and nobody waits for one attempt after the other.
+connection again, so that a changed password or address takes effect. It is also read for each trigger that begins:
+others may have the old cluster's client for as long as the triggerer runs, and what is true there says nothing of the
+cluster that the new trigger is to wait for. Users that need a client at once share the attempt to connect: when it
+fails, it fails for all of them, and nobody waits for one attempt after the other.
 """
 
 from __future__ import annotations
@@ -27,13 +29,20 @@ class SharedClient:
         self._conn_id = conn_id
         self._client: AdminClient | None = None
         self._opening: asyncio.Task[AdminClient] | None = None
+        self._must_read = False
         self.users = 0
+
+    def add_user(self) -> None:
+        """Count a user. The next call of ``get`` reads the connection."""
+        self.users += 1
+        self._must_read = True
 
     async def get(self) -> AdminClient:
         """Return the connected client. Raises connection errors; the next call tries again."""
-        if self._client is not None:
+        if self._client is not None and not self._must_read:
             return self._client
         if self._opening is None:
+            self._must_read = False
             self._opening = asyncio.create_task(self._open(), name=f"connect by {self._conn_id}")
             self._opening.add_done_callback(self._opened)
         # Shielded: others may wait for the same attempt when the one who began it is cancelled.
@@ -42,18 +51,24 @@ class SharedClient:
     async def _open(self) -> AdminClient:
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        client = await KafkaGroupsHook(self._conn_id).aget_conn()
-        return await client.__aenter__()
+        found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        if self._client is not None:
+            if _settings_of(found) == _settings_of(self._client):
+                return self._client
+            await self.discard(self._client)
+        self._client = await found.__aenter__()
+        return self._client
 
     def _opened(self, task: asyncio.Task[AdminClient]) -> None:
         self._opening = None
-        if not task.cancelled() and task.exception() is None:
-            self._client = task.result()
+        if task.cancelled() or task.exception() is not None:
+            self._must_read = True
 
     async def discard(self, client: AdminClient) -> None:
-        """Close a client that failed, unless it was replaced meanwhile."""
+        """Close a client that failed, or that is of another connection by now, unless it was replaced meanwhile."""
         if self._client is client:
-            await self.aclose()
+            self._client = None
+            await client.__aexit__(None, None, None)
 
     async def aclose(self) -> None:
         """Close the client, if there is one."""
@@ -65,6 +80,11 @@ class SharedClient:
             await client.__aexit__(None, None, None)
 
 
+def _settings_of(client: AdminClient) -> object:
+    """Return the connection that a client was made of."""
+    return getattr(client, "settings", None)
+
+
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, SharedClient]] = WeakKeyDictionary()
 
 
@@ -73,7 +93,7 @@ async def shared_client(conn_id: str) -> AsyncIterator[SharedClient]:
     """Provide the shared client of a connection. The last user closes it, also on cancellation."""
     of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
     shared = of_loop.setdefault(conn_id, SharedClient(conn_id))
-    shared.users += 1
+    shared.add_user()
     try:
         yield shared
     finally:

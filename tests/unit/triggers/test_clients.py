@@ -14,7 +14,7 @@ from airflow_kafka_groups.cluster import client
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
@@ -28,6 +28,7 @@ from tests.fakes.cluster import MODERN, OLD, Cut, FakeCluster
 
 T0 = TopicPartition("t", 0)
 GONE = ErrorCode.group_id_not_found
+NO_COORDINATOR = ErrorCode.coordinator_not_available
 
 
 def trigger(target: int, **arguments: Any) -> ConditionTrigger:
@@ -128,6 +129,51 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
     assert max(ended) < 0.3 + 4 * 0.2, f"the last of 30 ended after {max(ended):.1f} s"
 
 
+def waiting_for(*group_ids: str) -> ConditionTrigger:
+    condition = condition_to_json(CoordinatorsAvailable(group_ids=group_ids))
+    return ConditionTrigger(kafka_groups_conn_id="kafka_groups_default", condition=condition)
+
+
+def none_for_old(_: int, version: int, request: Any) -> Any:
+    """Know no coordinator of one group."""
+    keys = request.coordinator_keys
+    return answers.find_coordinator(version, dict.fromkeys(keys, NO_COORDINATOR)) if "old" in keys else None
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_trigger_that_begins_asks_the_cluster_that_the_connection_names_by_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others have the old cluster's client open, perhaps for as long as the triggerer runs."""
+    async with FakeCluster({1: MODERN}) as old, FakeCluster({1: MODERN}, cluster_id="new") as new:
+        old.control(FIND_COORDINATOR, none_for_old)
+        lead_to(monkeypatch, old)
+        others = [asyncio.create_task(fire(waiting_for("old"))) for _ in range(3)]
+        while len(old.requests(FIND_COORDINATOR)) < 3:  # noqa: ASYNC110  # plain state of a fake
+            await asyncio.sleep(0.01)
+        lead_to(monkeypatch, new)  # somebody edits the connection; the old cluster still runs
+        event = await asyncio.wait_for(fire(waiting_for("a")), 20)
+        assert event["status"] == "reached", event
+        assert not [sent for sent in old.sent if sent.api == "FindCoordinator" and "a" in sent.keys]
+        assert [event["status"] for event in await asyncio.wait_for(asyncio.gather(*others), 20)] == ["reached"] * 3
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_a_trigger_that_begins_uses_the_open_client_where_the_connection_is_what_it_was(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with FakeCluster({1: MODERN}) as fake:
+        lead_to(monkeypatch, fake)
+        fake.control(FIND_COORDINATOR, none_for_old)
+        first = asyncio.create_task(fire(waiting_for("old")))
+        while not fake.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
+            await asyncio.sleep(0.01)
+        await asyncio.gather(*(fire(waiting_for("a")) for _ in range(20)))
+        assert len(fake.requests(API_VERSIONS)) == 1, "one connection for all"
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+
+
 async def test_a_refused_login_ends_the_wait_for_a_deletion_too(admin: FakeAdmin) -> None:
     refused = AuthenticationFailedError("b2:9092", "SASL authentication was refused")
     admin.missing_brokers = {2: refused}
@@ -146,7 +192,9 @@ async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(
     monkeypatch.setattr(client, "_JUST_NOW", 0.0)
     gone = GroupsGone(group_ids=("a",), kafka_cluster_id="fake")
     async with FakeCluster({1: OLD}, cluster_id="redpanda.initializing") as fake:
-        fake.control(DESCRIBE_GROUPS, lambda _, of, asked: answers.describe_groups(of, dict.fromkeys(asked.groups, GONE)))
+        fake.control(
+            DESCRIBE_GROUPS, lambda _, of, asked: answers.describe_groups(of, dict.fromkeys(asked.groups, GONE))
+        )
         config = ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}, api_timeout=2.0)
         async with AdminClient(config) as admin:
             found = await gone.check(admin)
