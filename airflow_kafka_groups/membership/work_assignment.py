@@ -88,6 +88,9 @@ class KafkaGroupMember:
         self._error: BaseException | None = None
 
     def __enter__(self) -> Self:
+        self._error = self._loop = self._stop = None
+        self._member.forget()
+        self._member.stopped = False
         if self._member.open_parts():  # otherwise there is no reason to join
             self._thread = threading.Thread(target=self._run, name=f"member of {self._options.group_id}", daemon=True)
             self._thread.start()
@@ -106,6 +109,7 @@ class KafkaGroupMember:
             with suppress(RuntimeError):  # an error has closed the loop
                 loop.call_soon_threadsafe(stop.set)
         thread.join()
+        self._member.forget()
 
     def assigned_parts(self) -> Iterator[int]:
         """Yield the parts assigned to this task, until all parts of the job are done."""
@@ -193,6 +197,12 @@ class _WorkMember(GroupMember):
     @property
     def protocol_type(self) -> str:
         return PROTOCOL_TYPE
+
+    def forget(self) -> None:
+        """Forget an ended membership: what was assigned in it may be another task's by now."""
+        with self.changed:
+            self.todo.clear()
+            self.busy, self.waiting = None, False
 
     def open_parts(self) -> list[int]:
         """Return the parts that are not done."""

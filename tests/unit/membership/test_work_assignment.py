@@ -10,7 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    KafkaGroupsError,
+    MembershipError,
+    NoBrokerAvailableError,
+)
 from airflow_kafka_groups.membership import ClientConfig, JoinedMember, KafkaGroupMember
 from airflow_kafka_groups.membership.work_assignment import PROTOCOL, _WorkMember, divide
 
@@ -104,3 +109,34 @@ def test_it_is_used_in_a_with_block() -> None:
 def test_a_number_of_parts_that_is_none_is_refused(parts: object) -> None:
     with pytest.raises(ConfigurationError, match="parts"):
         KafkaGroupMember(NOWHERE, group_id="g", parts=parts, is_done=lambda part: False)  # type: ignore[arg-type]
+
+
+def test_who_comes_a_second_time_joins_again_and_begins_nothing_that_was_assigned_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    member = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False)
+    found: list[object] = []
+
+    def come_again() -> None:
+        with member:
+            try:
+                found.append(next(member.assigned_parts()))
+            except KafkaGroupsError as error:
+                found.append(error)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(KafkaGroupMember, "_run", lambda self: None)
+        with member:
+            member._member.on_join_complete(1, "m", PROTOCOL, json.dumps({"todo": [1, 2], "waiting": False}).encode())
+            assert next(member.assigned_parts()) == 1
+        with pytest.raises(MembershipError, match="with block"):
+            next(member.assigned_parts())
+    thread = threading.Thread(target=come_again, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert [type(each) for each in found] == [NoBrokerAvailableError], "it is another task's part by now"
+    with monkeypatch.context() as patched:
+        patched.setattr(KafkaGroupMember, "_run", lambda self: None)
+        with member:
+            member._member.on_join_complete(2, "m", PROTOCOL, json.dumps({"todo": [0], "waiting": False}).encode())
+            assert next(member.assigned_parts()) == 0, "the error was of the time before"
