@@ -101,16 +101,23 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             return self._missed("Not reached: %s", exc)
         except (ConnectionFailedError, RequestTimeoutError, DeadlineExceededError) as exc:
             return self._missed("Not reached, the cluster cannot be reached: %s", exc)
+        except KafkaGroupsError:  # with silent_fail, Airflow polls on
+            self._tell_of_gap()
+            raise
         self.log.info("%s: %s", "Reached" if result.reached else "Not reached", result)
         return result.reached
 
     def _missed(self, message: str, error: KafkaGroupsError) -> bool:
+        self.log.warning(message, error)
+        self._tell_of_gap()
+        return False
+
+    def _tell_of_gap(self) -> None:
         from airflow_kafka_groups.triggers.conditions import Observer
 
-        self.log.warning(message, error)
-        if isinstance(self.asked, Observer):
-            self.asked.missed()
-        return False
+        asked = self.__dict__.get("asked")  # unless the condition itself could not be made
+        if isinstance(asked, Observer):
+            asked.missed()
 
     def _first_poke(self, context: Context) -> bool:
         """Poll once, with errors as Airflow's own loop takes them."""

@@ -20,7 +20,7 @@ from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from airflow_kafka_groups.triggers.codec import condition_from_json
-from airflow_kafka_groups.triggers.group_conditions import EndReached
+from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -200,4 +200,20 @@ def test_a_stall_is_not_claimed_for_a_time_in_which_the_cluster_was_away(admin: 
     time.sleep(0.11)
     assert not one.poke({}), "nothing could be committed meanwhile"
     time.sleep(0.11)
+    assert one.poke({})
+
+
+def test_a_stall_is_not_claimed_for_a_time_in_which_polls_failed_that_airflow_ignores(admin: FakeAdmin) -> None:
+    now = [100.0]
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    one = GroupsStalledSensor(task_id="t", group_ids=["a"], seconds=60, silent_fail=True)
+    one.__dict__["asked"] = NoProgress(group_ids=("a",), seconds=60, clock=lambda: now[0])
+    assert not one.poke({})
+    admin.fails_with = RemoteProtocolError("nonsense")
+    with pytest.raises(RemoteProtocolError):  # Airflow's loop logs it, and polls on
+        one.poke({})
+    admin.fails_with = None
+    now[0] += 60
+    assert not one.poke({}), "what the group did since the first poll is not known"
+    now[0] += 60
     assert one.poke({})
