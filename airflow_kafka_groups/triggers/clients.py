@@ -1,9 +1,9 @@
 """One client per connection in a triggerer, shared by all triggers that use it.
 
 A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
-connection again, so that a changed password or address takes effect. It is also read for each trigger that begins:
-others may have the old cluster's client for as long as the triggerer runs, and what is true there says nothing of the
-cluster that the new trigger is to wait for. Users that need a client at once share the attempt to connect: when it
+connection again, so that a changed password or address takes effect. It is also read for each trigger that begins, and
+every five minutes: the cluster of before an edit may run on, and what is true there says nothing of the cluster that a
+trigger is to wait for. Users that need a client at once share the attempt to connect: when it
 fails, it fails for all of them, and nobody waits for one attempt after the other.
 """
 
@@ -16,10 +16,15 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from airflow_kafka_groups.exceptions import AirflowUnavailableError
+
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
 
 log = logging.getLogger(__name__)
+
+READ_AGAIN_SECONDS = 300.0
+"""How old what was read of a connection may be: the cluster of before may run on after an edit."""
 
 
 class SharedClient:
@@ -30,6 +35,7 @@ class SharedClient:
         self._client: AdminClient | None = None
         self._opening: asyncio.Task[AdminClient] | None = None
         self._must_read = False
+        self._read_at = 0.0
         self.users = 0
 
     def add_user(self) -> None:
@@ -39,19 +45,26 @@ class SharedClient:
 
     async def get(self) -> AdminClient:
         """Return the connected client. Raises connection errors; the next call tries again."""
-        if self._client is not None and not self._must_read:
+        age = asyncio.get_running_loop().time() - self._read_at
+        if self._client is not None and not self._must_read and age < READ_AGAIN_SECONDS:
             return self._client
         if self._opening is None:
-            self._must_read = False
-            self._opening = asyncio.create_task(self._open(), name=f"connect by {self._conn_id}")
+            must_read, self._must_read = self._must_read, False
+            self._opening = asyncio.create_task(self._open(must_read), name=f"connect by {self._conn_id}")
             self._opening.add_done_callback(self._opened)
         # Shielded: others may wait for the same attempt when the one who began it is cancelled.
         return await asyncio.shield(self._opening)
 
-    async def _open(self) -> AdminClient:
+    async def _open(self, must_read: bool) -> AdminClient:
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        self._read_at = asyncio.get_running_loop().time()
+        try:
+            found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        except AirflowUnavailableError:
+            if self._client is None or must_read:
+                raise
+            return self._client  # until Airflow is back
         if self._client is not None:
             if _settings_of(found) == _settings_of(self._client):
                 return self._client

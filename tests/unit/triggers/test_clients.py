@@ -12,13 +12,14 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster import client
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import AuthenticationFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.exceptions import AirflowUnavailableError, AuthenticationFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.transport.connection import open_connection
 from airflow_kafka_groups.transport.security import SecurityConfig
-from airflow_kafka_groups.triggers import poll
+from airflow_kafka_groups.triggers import clients, poll
 from airflow_kafka_groups.triggers.codec import condition_to_json
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
@@ -78,8 +79,6 @@ async def test_a_changed_address_takes_effect_in_a_trigger(monkeypatch: pytest.M
 async def test_a_password_that_is_refused_while_deferred_fails_and_is_not_tried_again_and_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-
     logins = refused = 0
     rotated = False
 
@@ -110,7 +109,6 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A firewall drops packets: each attempt to connect takes a while. Triggers do not wait for each other's."""
-    from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
     async def hangs(self: Any) -> Any:
         await asyncio.sleep(0.2)  # stands for the 10 s and more of a real attempt
@@ -132,6 +130,10 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
 def waiting_for(*group_ids: str) -> ConditionTrigger:
     condition = condition_to_json(CoordinatorsAvailable(group_ids=group_ids))
     return ConditionTrigger(kafka_groups_conn_id="kafka_groups_default", condition=condition)
+
+
+async def airflow_is_away(self: Any) -> Any:
+    raise AirflowUnavailableError("the API server is away")
 
 
 def none_for_old(_: int, version: int, request: Any) -> Any:
@@ -156,6 +158,29 @@ async def test_a_trigger_that_begins_asks_the_cluster_that_the_connection_names_
         assert event["status"] == "reached", event
         assert not [sent for sent in old.sent if sent.api == "FindCoordinator" and "a" in sent.keys]
         assert [event["status"] for event in await asyncio.wait_for(asyncio.gather(*others), 20)] == ["reached"] * 3
+
+
+@pytest.mark.usefixtures("_hurried")
+async def test_an_edit_takes_effect_in_a_trigger_whose_former_cluster_still_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The trigger of an asset never ends: it told the DAG of the new cluster what happened on the old one."""
+    async with FakeCluster({1: MODERN}) as old, FakeCluster({1: MODERN}, cluster_id="new") as new:
+        old.control(FIND_COORDINATOR, none_for_old)
+        lead_to(monkeypatch, old)
+        one = asyncio.create_task(fire(waiting_for("old")))
+        while not old.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
+            await asyncio.sleep(0.01)
+        with monkeypatch.context() as patched:
+            patched.setattr(clients, "READ_AGAIN_SECONDS", 0.0)
+            patched.setattr(KafkaGroupsHook, "aget_conn", airflow_is_away)
+            seen = len(old.requests(FIND_COORDINATOR))
+            while len(old.requests(FIND_COORDINATOR)) < seen + 5:  # noqa: ASYNC110  # it polls on
+                await asyncio.sleep(0.01)
+        assert not one.done()
+        lead_to(monkeypatch, new)
+        monkeypatch.setattr(clients, "READ_AGAIN_SECONDS", 0.0)
+        assert (await asyncio.wait_for(one, 20))["status"] == "reached"
 
 
 @pytest.mark.usefixtures("_hurried")
