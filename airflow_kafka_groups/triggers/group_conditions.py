@@ -29,6 +29,19 @@ if TYPE_CHECKING:
 _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
 
+async def is_elsewhere(admin: AdminClient, seen_on: list[str]) -> bool:
+    """Return whether a connection leads to another cluster than before.
+
+    :param seen_on: the id of the cluster before, empty if it is not known; replaced by that of the cluster now.
+    """
+    here = await admin.cluster_id()
+    if here is None or [here] == seen_on:
+        return False
+    had_other = bool(seen_on)
+    seen_on[:] = [here]
+    return had_other
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Described:
     """The base class of conditions on what a group's coordinator says of it.
@@ -83,14 +96,18 @@ class EndReached:
 
     :param any_group: one group is enough. Default: all of them.
     :param targets: the end offsets known so far; polls add the others.
+    :param seen_on: the id of their cluster, empty while it is not known. On another cluster, the wait begins anew.
     """
 
     group_ids: tuple[str, ...]
     any_group: bool = False
     targets: dict[str, dict[TopicPartition, int]] = field(default_factory=dict)
+    seen_on: list[str] = field(default_factory=list)
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the end offsets that are not known yet."""
+        if await is_elsewhere(admin, self.seen_on):
+            self.targets.clear()
         found = await admin.list_consumer_group_offsets(list(self.group_ids), require_stable=True)
         there, waiting = answers(self.group_ids, found)
         waiting |= await self._fix_ends(admin, {id_: of for id_, of in there.items() if id_ not in self.targets})
@@ -133,6 +150,7 @@ class NoProgress:
     any_group: bool = False
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
         """Restart the time of every group: none could commit anything while its cluster was away."""
@@ -142,6 +160,8 @@ class NoProgress:
         """Read all groups' offsets, and the lag of those that have not moved."""
         from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 
+        if await is_elsewhere(admin, self._seen_on):
+            self._since.clear()
         found = await admin.list_consumer_group_offsets(list(self.group_ids))
         now = self.clock()
         there, waiting = answers(self.group_ids, found)

@@ -23,7 +23,7 @@ from airflow_kafka_groups.triggers.codec import condition_from_json
 from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
 
 T0 = TopicPartition("t", 0)
 
@@ -79,7 +79,7 @@ def test_the_ends_of_the_beginning_travel_along(admin: FakeAdmin) -> None:
     admin.groups["a"] = FakeGroup({T0: 5})
     one = ListGroupOffsetsSensor(task_id="t", group_ids=["a"], to_end=True, deferrable=True)
     handed_over = condition_from_json(defer(one).trigger.serialize()[1]["condition"])
-    assert handed_over == EndReached(group_ids=("a",), targets={"a": {T0: 10}})
+    assert handed_over == EndReached(group_ids=("a",), targets={"a": {T0: 10}}, seen_on=[CLUSTER_ID])
 
 
 def test_reached_is_the_only_success() -> None:

@@ -1,0 +1,47 @@
+"""A connection that leads to another cluster by now: what was seen on the one before says nothing of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.triggers.codec import condition_from_json, condition_to_json
+from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+
+T0 = TopicPartition("t", 0)
+
+
+async def reached(condition: Any, admin: FakeAdmin) -> bool:
+    return bool((await condition.check(admin)).reached)
+
+
+async def test_the_ends_of_another_cluster_s_logs_are_not_the_ones_to_reach(admin: FakeAdmin) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    in_worker = EndReached(group_ids=("a",))
+    assert not await reached(in_worker, admin)
+    assert in_worker.targets == {"a": {T0: 10}}
+    handed_over: Any = condition_from_json(json.loads(json.dumps(condition_to_json(in_worker))))
+    admin.cluster = None  # the brokers do not know it yet: nothing says that it is another one
+    assert not await reached(handed_over, admin)
+    assert handed_over.targets == {"a": {T0: 10}}
+    admin.cluster, admin.log = "another-cluster", (0, 1000)
+    admin.groups = {"a": FakeGroup({T0: 50})}
+    assert not await reached(handed_over, admin), "950 records are unread there"
+    assert handed_over.targets == {"a": {T0: 1000}}
+    admin.commit("a", *T0, 1000)
+    assert await reached(handed_over, admin)
+
+
+async def test_a_stall_on_another_cluster_is_none_here(admin: FakeAdmin) -> None:
+    now = [100.0]
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    condition = NoProgress(group_ids=("a",), seconds=60, clock=lambda: now[0])
+    assert not await reached(condition, admin)
+    admin.cluster = "another-cluster"  # it mirrors the other one, offsets and all
+    now[0] += 60
+    assert not await reached(condition, admin)
+    now[0] += 60
+    assert await reached(condition, admin)
