@@ -109,8 +109,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         """Poll forever; yield an event for each poll that found groups which did not match before."""
         watch = self._watch()
         matched: set[str] = set()
-        # No family has grown at the first poll: what the first result has is new.
-        earlier = None if self.report_present or self.event == "growing" else EarlierPolls()
+        earlier = self._earlier()
         failures = polls = 0
         async with shared_client(self.kafka_groups_conn_id) as shared:
             while True:
@@ -118,6 +117,9 @@ class GroupsEventTrigger(BaseEventTrigger):
                 polls += 1
                 failures = 0 if found else failures + 1
                 if found is not None:
+                    if found.moved:
+                        self.log.warning("The connection leads to another cluster by now: the watch begins again")
+                        matched, earlier = set(), self._earlier()
                     new = sorted(found.matching.keys() - matched)
                     matched = matching_groups(matched, found)
                     if earlier is not None:
@@ -132,6 +134,10 @@ class GroupsEventTrigger(BaseEventTrigger):
                     self.poll_interval, polls=polls, failures=failures, backoff=False, spread=spread
                 )
                 await asyncio.sleep(wait)
+
+    def _earlier(self) -> EarlierPolls | None:
+        # No family has grown at the first poll: what the first result has is new.
+        return None if self.report_present or self.event == "growing" else EarlierPolls()
 
     async def _poll(self, shared: SharedClient, watch: GroupWatch) -> WatchResult | None:
         """Poll once; ``None`` if the cluster cannot be reached. The watch continues: a password may be corrected."""

@@ -96,7 +96,7 @@ class EndReached:
 
     :param any_group: one group is enough. Default: all of them.
     :param targets: the end offsets known so far; polls add the others.
-    :param seen_on: the id of their cluster, empty while it is not known. On another cluster, the wait begins anew.
+    :param seen_on: the id of their cluster, empty while it is not known. On another cluster, the wait begins again.
     """
 
     group_ids: tuple[str, ...]

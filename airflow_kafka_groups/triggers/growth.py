@@ -31,6 +31,12 @@ class FamilyGrowth:
         self._limits: dict[str, NewGroup | None] = {}
         self._digest: str | None = None
 
+    def forget(self) -> None:
+        """Begin again: the groups of the next complete listing are not new."""
+        self._known = None
+        self._appeared.clear()
+        self._limits.clear()
+
     def see(self, listed: Mapping[str, str], now: float, *, complete: bool) -> None:
         """Take in a listing. The groups of the first complete one are not new.
 

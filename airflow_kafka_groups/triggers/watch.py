@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -43,12 +43,14 @@ class WatchResult:
     :param matching: the matching groups, with the reason.
     :param known: the groups that certainly match or certainly do not.
     :param complete: whether every broker listed its groups. A group that a complete listing lacks is gone.
+    :param moved: whether this is the first poll of another cluster than before. Default false.
     """
 
     matching: dict[str, str]
     known: frozenset[str]
     listed: frozenset[str]
     complete: bool
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,13 +72,28 @@ class GroupWatch:
     policy: Callable[[], PolicyFile] | None = None
     clock: Callable[[], float] = field(default=time.monotonic, repr=False, compare=False)
     _since: dict[str, tuple[str, float]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _seen_on: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def missed(self) -> None:
         """Restart the idle time of every group: none could commit anything while its cluster was away."""
         self._since.clear()
 
     async def poll(self, admin: AdminClient) -> WatchResult:
-        """Poll once. Errors of single groups are part of the result; errors of the complete call are raised."""
+        """Poll once. Errors of single groups are part of the result; errors of the complete call are raised.
+
+        What was seen on another cluster says nothing of this one, and is forgotten.
+        """
+        here = await admin.cluster_id()
+        moved = here is not None and self._seen_on not in ([], [here])
+        if moved:
+            self._since.clear()
+            self.growth.forget()
+        found = await self._poll(admin)
+        if here is not None:
+            self._seen_on[:] = [here]
+        return replace(found, moved=moved)
+
+    async def _poll(self, admin: AdminClient) -> WatchResult:
         listed = await admin.list_groups()
         chosen = await asyncio.to_thread(self._chosen, list(listed))
         if self.event is GroupEvent.GROWING:

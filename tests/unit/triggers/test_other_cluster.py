@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
+
+import pytest
 
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.triggers.codec import condition_from_json, condition_to_json
+from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -45,3 +49,31 @@ async def test_a_stall_on_another_cluster_is_none_here(admin: FakeAdmin) -> None
     assert not await reached(condition, admin)
     now[0] += 60
     assert await reached(condition, admin)
+
+
+@pytest.mark.parametrize("event", ["empty", "growing"])
+async def test_the_groups_of_another_cluster_have_not_become_so(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, event: Any
+) -> None:
+    """The alias of a standby cluster: all its groups were reported, as if they had changed or appeared."""
+    arguments = {"max_growth_per_day": 5} if event == "growing" else {}
+
+    def failover() -> None:
+        admin.cluster = "standby"
+        admin.groups = {f"job-{number:04}": FakeGroup() for number in range(50)}
+
+    def appear() -> None:
+        admin.groups |= {f"run-{number:04}": FakeGroup() for number in range(10)}
+
+    script: list[Callable[[], object]] = [failover, lambda: setattr(admin, "cluster", None), appear, lambda: None]
+
+    async def happen(_seconds: float) -> None:
+        script.pop(0)()
+
+    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
+    admin.groups = {"a": FakeGroup()}
+    stream = GroupsEventTrigger(event=event, **arguments).run()  # type: ignore[arg-type]  # as the event needs them
+    found = (await anext(stream)).payload
+    await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
+    assert {group_id.partition("-")[0] for group_id in found["groups"]} == {"run"}
+    assert len(script) == 1
