@@ -57,6 +57,13 @@ def test_the_task_fails_for_a_group_that_will_be_forgotten_after_the_others_were
         keep(tmp_path, group_ids=["gone"])
 
 
+def test_patterns_that_match_nothing_keep_nothing_alive_and_the_log_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert sum(keep(tmp_path, include=["simpel", "re:clasic.*"])["counts"].values()) == 0
+    assert "No group matches ('simpel', 're:clasic.*')" in capsys.readouterr().out
+
+
 def test_a_dry_run_fails_for_nothing_and_commits_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     found = keep(tmp_path, group_ids=["classic", "simple", "gone"], dry_run="true")
     assert set(found["not_kept"]) == {"classic", "gone"}

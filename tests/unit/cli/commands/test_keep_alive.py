@@ -41,6 +41,12 @@ def test_an_assignor_that_nobody_would_offer_is_refused(admin: FakeAdmin, stored
     assert "--assignor (got ['mine']): is that of a member: give --allow-membership, too" in said
 
 
+def test_patterns_that_match_nothing_are_worth_a_warning(stored: Cli) -> None:
+    code, found, said = stored("keep-alive", "--include", "clasic", "--yes", *NOW)
+    assert (code, found["groups"]) == (0, [])
+    assert "no group matches" in said
+
+
 def test_yes_commits_and_says_until_when(admin: FakeAdmin, stored: Cli) -> None:
     code, found, _ = stored("keep-alive", "--include", "*", "--allow-membership", "--yes", *NOW)
     by_id = {group["group_id"]: group for group in found["groups"]}
