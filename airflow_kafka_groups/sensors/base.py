@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.triggers.conditions import Condition
 
 _GRACE = timedelta(minutes=5)
+_FOR_EVER = 1000 * 365 * 86_400
+"""Seconds: the calendar of Airflow's database does not reach much further."""
 _MOST_IN_MYSQL = 48_000
 """Characters of a trigger's condition. Airflow encrypts it, which takes a third more, and MySQL's TEXT has 65,535."""
 
@@ -156,7 +158,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             silent_fail=self.silent_fail,
         )
         # The trigger handles the timeout and reports the reason; Airflow's limit covers a trigger that hangs.
-        limit = timedelta(seconds=self.timeout) + _GRACE
+        limit = timedelta(seconds=self.timeout) + _GRACE if self.timeout < _FOR_EVER else None
         return self.defer(trigger=trigger, method_name="execute_complete", timeout=limit)
 
     def execute_complete(self, context: Context, event: Mapping[str, Any] | None = None) -> None:
