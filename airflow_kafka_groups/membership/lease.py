@@ -205,6 +205,11 @@ class MaintenanceLease:
         return synced.generation if synced is not None and self._is_holder(synced) else -1
 
     @property
+    def trouble(self) -> KafkaGroupsError | None:
+        """Why the lease's group could not be asked the last time, ``None`` if it always could."""
+        return None if self._session is None else self._session.trouble
+
+    @property
     def kafka_cluster_id(self) -> str | None:
         """The id of the cluster whose lease this is; ``None`` while it is not known."""
         return known_id(self._cluster.metadata.cluster_id)

@@ -55,6 +55,7 @@ class MemberSession:
         now: clock.Clock = clock.now,
     ) -> None:
         self.membership = Membership(options, member.protocol_type)
+        self.trouble: KafkaGroupsError | None = None  # why the coordinator could not be asked, the last time
         self._member = member
         self._options = options
         self._request_timeout = cluster.config.request_timeout
@@ -275,9 +276,7 @@ class MemberSession:
             log.debug("group %s: left, %s", self._options.group_id, response.error.name)
         except (KafkaGroupsError, TimeoutError) as error:
             log.warning(
-                "group %s: LeaveGroup failed, the other members wait for the session timeout: %s",
-                self._options.group_id,
-                error,
+                "group %s: LeaveGroup failed, the session timeout has to pass: %s", self._options.group_id, error
             )
 
     def _stop(self, error: KafkaGroupsError) -> None:
@@ -286,6 +285,7 @@ class MemberSession:
 
     def _lost(self, error: KafkaGroupsError) -> None:
         log.info("group %s: %s", self._options.group_id, error)
+        self.trouble = error
         self.membership.on_lost(self._now())
 
     def _notify(self) -> None:

@@ -216,6 +216,7 @@ async def _acquire(lease: MaintenanceLease, seconds: float) -> None:
     except TimeoutError as error:
         if not deadline.expired():
             raise  # LeaseNotAcquiredError is one, too
+        why = "" if lease.trouble is None else f" (the last error: {lease.trouble})"
         raise DeadlineExceededError(
-            f"group {lease.group_id!r} gave no answer about the lease within {limit:g} s; nothing was deleted"
+            f"group {lease.group_id!r} gave no answer about the lease within {limit:g} s; nothing was deleted{why}"
         ) from error

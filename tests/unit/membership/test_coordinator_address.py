@@ -6,6 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
+from airflow_kafka_groups.exceptions import DeadlineExceededError
+from airflow_kafka_groups.maintenance.deletion import lease as lease_module
 from airflow_kafka_groups.membership import MaintenanceLease
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, METADATA
 from tests.fakes import answers
@@ -66,3 +70,17 @@ async def test_it_is_reached_where_a_proxy_rewrites_addresses_in_metadata_only(g
     group.cluster.control(FIND_COORDINATOR, naming(group.cluster, dict.fromkeys(group.cluster._ports, port)))
     async with asyncio.timeout(5), lease_of(group) as lease:
         assert lease.held
+
+
+async def test_why_a_lease_could_not_be_asked_for_is_in_the_error(
+    group: ScriptedGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = group.cluster
+    monkeypatch.setattr(lease_module, "JOIN_SECONDS", 0.3)
+    async with FakeCluster(cluster_id="other") as there:
+        ports = {**here._ports, here.coordinator("g"): there._ports[there.coordinator("g")]}
+        here.control(METADATA, lambda _, version, __: here.metadata(version, ports=ports))
+        here.control(FIND_COORDINATOR, naming(here, ports))
+        with pytest.raises(DeadlineExceededError, match=r"nothing was deleted.*cluster fake leads to cluster other"):
+            async with lease_module.deletion_lease(group.config, group_id="g", owner="me", wait_seconds=0):
+                raise AssertionError("entered")
