@@ -9,7 +9,6 @@ from contextlib import suppress
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import (
-    EXCLUSIVE_REMEDY,
     create_file,
     is_exclusive,
     list_names,
@@ -17,6 +16,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_file,
     remove_folder,
 )
+from airflow_kafka_groups.maintenance.plain_stores import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 PROBE_FOLDER = "_doctor"

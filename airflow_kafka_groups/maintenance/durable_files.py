@@ -4,7 +4,7 @@ Decisions about deletions rest on these files (journal, approvals, backups), so 
 fsspec do not promise by themselves:
 
 - ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk by a hard link, on object stores by their
-  own condition (``If-None-Match`` on S3, ``ifGenerationMatch=0`` on GCS, ``overwrite=False`` on Azure).
+  own condition (``If-None-Match`` on S3 and Azure, ``ifGenerationMatch=0`` on GCS), on SFTP by opening it exclusively.
 - What was created on a disk is durable when the call returns: the file and its folder are fsynced.
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
   other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
@@ -24,14 +24,9 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.plain_stores import create_by_opening, knows_condition, read_range
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
-
-EXCLUSIVE_REMEDY = (
-    "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
-    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
-)
-"""What to do where ``is_exclusive`` is false."""
 
 _LOCAL = frozenset({"file", "local"})
 _S3 = frozenset({"s3", "s3a"})
@@ -97,7 +92,7 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
             if local is not None:
                 data = unless_absent(local, lambda: _read_local(local, start, end))
             elif start is not None and end is not None:
-                data = _read_range(path, start, end)
+                data = read_range(_fs(path), _key(path), start, end)
             else:
                 data = _read_object(path)
         except FileNotFoundError as exc:
@@ -197,16 +192,14 @@ def _read_local(path: Path, start: int | None, end: int | None) -> bytes:
         return file.read(end - start)
 
 
-def _read_range(path: StoragePath, start: int, end: int) -> bytes:
-    # By name: the second argument of s3fs is a version.
-    return bytes(_fs(path).cat_file(_key(path), start=start, end=end))
-
-
 def _create_object(path: StoragePath, data: bytes) -> None:
     if _protocols(path) & _S3:
         _require_condition(path)
     elif has_folders(path):
         make_folder(path.parent)  # SFTP, SMB and HDFS have folders, and do not make them by themselves
+        if not knows_condition(_fs(path)):
+            create_by_opening(_fs(path), _key(path), data)
+            return
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             _fs(path).pipe_file(_key(path), data, mode="create")

@@ -15,7 +15,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
-from airflow_kafka_groups.maintenance.durable_files import EXCLUSIVE_REMEDY, is_exclusive
+from airflow_kafka_groups.maintenance.durable_files import is_exclusive
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
 from airflow_kafka_groups.maintenance.journal.columns import end_json, intents_json, outcomes_json
@@ -42,6 +42,7 @@ from airflow_kafka_groups.maintenance.journal.files import (
 from airflow_kafka_groups.maintenance.journal.folding import fold
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.running import may_still_delete
+from airflow_kafka_groups.maintenance.plain_stores import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 INLINE_GROUPS = 1_000

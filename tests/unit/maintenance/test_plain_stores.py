@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import create_file, is_exclusive, read_file
+from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.busy_store import busy_store
+from tests.fakes.busy_store import BusyStore, busy_store
+from tests.fakes.sftp_store import sftp_store
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -29,3 +35,80 @@ async def test_a_clean_up_makes_its_folders(tmp_path: Path) -> None:
         admin, layout, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
     )
     assert set(admin.groups) == set(KeepAliveRecords(layout).read()) == {"a"}
+
+
+def plain_or_sftp(name: str, folder: Path) -> Any:
+    return busy_store(folder)[1] if name == "plain" else sftp_store(folder)
+
+
+@pytest.mark.parametrize("name", ["plain", "sftp"])
+def test_a_file_that_exists_is_not_replaced_where_the_library_does_not_see_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two writers that look at once both find none, and to fsspec a file that it cannot ask for does not exist."""
+    base = plain_or_sftp(name, tmp_path)
+    monkeypatch.setattr(BusyStore, "exists", lambda *_: False)
+    create_file(base / "backups" / "manifest.json", b"mine")
+    create_file(base / "backups" / "manifest.json", b"mine")  # the answer was lost
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "backups" / "manifest.json", b"another's")
+    assert read_file(base / "backups" / "manifest.json") == b"mine"
+    assert is_exclusive(base / "probe")
+
+
+@pytest.mark.parametrize("name", ["plain", "sftp"])
+def test_of_two_runs_that_begin_at_once_one_is_refused_on_each_storage(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, at = plain_or_sftp(name, tmp_path), datetime(2026, 11, 1, tzinfo=UTC)
+    monkeypatch.setattr(BusyStore, "exists", lambda *_: False)
+    journal = Journal(base, "cluster-1")
+    before = journal.read()
+    journal.begin({"run_id": "1", "request_id": None}, at, after=before)
+    with pytest.raises(JournalError, match="another run has begun at the same time"):
+        journal.begin({"run_id": "2", "request_id": None}, at, after=before)
+    assert [run.run_id for run in journal.read().runs] == ["1"]
+
+
+def test_a_part_of_a_file_is_that_part_where_the_library_reads_all_of_it(tmp_path: Path) -> None:
+    """The lines of a checkpoint seemed to have been changed."""
+    base = sftp_store(tmp_path)
+    create_file(base / "1.json", b"0123456789")
+    assert read_file(base / "1.json", 2, 5) == b"234"
+    assert read_file(base / "2.json", 2, 5) is None
+
+
+def test_what_could_not_be_written_completely_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = sftp_store(tmp_path)
+
+    class Full:
+        def __enter__(self) -> Full:
+            return self
+
+        def __exit__(self, *_: object) -> None: ...
+
+        def write(self, data: bytes) -> None:
+            (tmp_path / "1.json").write_bytes(data[:1])
+            raise OSError("no space left")
+
+    monkeypatch.setattr(type(base.fs), "open", lambda *_: Full())
+    with pytest.raises(StorageError, match="no space left"):
+        create_file(base / "1.json", b"0123456789")
+    monkeypatch.undo()
+    assert read_file(base / "1.json") is None
+
+
+@pytest.mark.parametrize("error", [ValueError("unsupported mode 'xb'"), NotImplementedError("File mode")])
+def test_a_library_that_cannot_create_exclusively_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """As of HDFS."""
+    base = sftp_store(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(type(base.fs), "open", refuse)
+    with pytest.raises(StorageError, match=r"cannot be created so that nothing is replaced: .*Use a storage with excl"):
+        create_file(base / "1.json", b"one")
+    assert list(tmp_path.iterdir()) == []

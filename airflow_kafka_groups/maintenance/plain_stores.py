@@ -1,0 +1,74 @@
+"""Storages of fsspec with folders, such as SFTP, SMB and HDFS, whose libraries do not create a file exclusively.
+
+fsspec itself looks for a file before it creates one: two writers both find none, and each error counts as none. sshfs,
+by which Airflow reaches SFTP, drops the condition. There, a file is opened so that the server refuses one that exists.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextlib import suppress
+from typing import Any
+
+from airflow_kafka_groups.exceptions import StorageError
+
+EXCLUSIVE_REMEDY = (
+    "Use a storage with exclusive creation: a disk with hard links, SFTP, or an object store with conditional writes "
+    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
+)
+"""What to do where a storage replaces files, or cannot be asked not to."""
+
+
+def knows_condition(fs: Any) -> bool:
+    """Return whether a file system has an exclusive creation of its own."""
+    from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
+
+    put = _own(fs, "pipe_file")
+    return getattr(put, "__func__", put) is not AbstractFileSystem.pipe_file and _takes(put, "mode")
+
+
+def create_by_opening(fs: Any, key: str, data: bytes) -> None:
+    """Create a file by opening it exclusively; what could not be written completely is removed.
+
+    Raises ``FileExistsError``, ``StorageError`` where the library cannot open a file so, and what it raises.
+    """
+    try:
+        file = fs.open(key, "xb")
+    except (NotImplementedError, ValueError) as exc:
+        raise StorageError(f"{key} cannot be created so that nothing is replaced: {exc}. {EXCLUSIVE_REMEDY}") from exc
+    except Exception as exc:
+        if _is_there(fs, key):  # SFTP has no code for it: servers answer just "failure"
+            raise FileExistsError(str(exc)) from exc
+        raise
+    try:
+        with file:
+            file.write(data)
+    except BaseException:
+        with suppress(Exception):  # a part of it would count as there for good
+            fs.rm_file(key)
+        raise
+
+
+def read_range(fs: Any, key: str, start: int, end: int) -> bytes:
+    """Read a part of a file. By name: the second argument of s3fs is a version, and sshfs reads all of the file."""
+    if _takes(_own(fs, "cat_file"), "start"):
+        return bytes(fs.cat_file(key, start=start, end=end))
+    with fs.open(key, "rb") as file:
+        file.seek(start)
+        return bytes(file.read(end - start))
+
+
+def _is_there(fs: Any, key: str) -> bool:
+    with suppress(Exception):
+        fs.info(key)
+        return True
+    return False
+
+
+def _own(fs: Any, name: str) -> Any:
+    """Return what a file system's method calls: of one that is asynchronous, that has the arguments."""
+    return getattr(fs, f"_{name}", None) or getattr(fs, name)
+
+
+def _takes(function: Any, argument: str) -> bool:
+    return argument in inspect.signature(function).parameters
