@@ -16,7 +16,6 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
+from airflow_kafka_groups.maintenance.absence import code_of, require_absence
 from airflow_kafka_groups.maintenance.plain_stores import create_by_opening, knows_condition, read_range
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
@@ -96,7 +96,8 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
             else:
                 data = _read_object(path)
         except FileNotFoundError as exc:
-            _require_folder(exc)
+            if local is None:
+                require_absence(exc, _fs(path), _key(path))
             return None
     return bytes(data)
 
@@ -139,7 +140,7 @@ def _listed(folder: StoragePath) -> dict[str, set[bool]]:
             _fs(folder).invalidate_cache(_key(folder))
             entries = _fs(folder).ls(_key(folder), detail=True)
         except FileNotFoundError as exc:
-            _require_folder(exc)
+            require_absence(exc, _fs(folder), f"{_key(folder).rstrip('/')}/")
             return {}
     own, found = _key(folder).rstrip("/"), dict[str, set[bool]]()
     for path, kind in sorted((str(entry["name"]), str(entry["type"])) for entry in entries):
@@ -163,9 +164,13 @@ def sync_file(path: StoragePath) -> None:
 def remove_file(path: StoragePath) -> None:
     """Remove a file; one that is gone counts as removed. Raises ``StorageError``."""
     local = local_path(path)
-    with storage_errors("removed", path), suppress(FileNotFoundError):
-        # Not by ``unlink``: s3fs then removes several objects at once, and looks at no answer.
-        local.unlink() if local is not None else _fs(path).rm_file(_key(path))
+    with storage_errors("removed", path):
+        try:
+            # Not by ``unlink``: s3fs then removes several objects at once, and looks at no answer.
+            local.unlink() if local is not None else _fs(path).rm_file(_key(path))
+        except FileNotFoundError as exc:
+            if local is None:
+                require_absence(exc, _fs(path), _key(path))
 
 
 def remove_folder(folder: StoragePath) -> None:
@@ -205,7 +210,7 @@ def _create_object(path: StoragePath, data: bytes) -> None:
             _fs(path).pipe_file(_key(path), data, mode="create")
             return
         except OSError as exc:
-            code = _s3_code(exc)
+            code = code_of(exc)
             if code in _EXISTS:
                 raise FileExistsError(str(exc)) from exc
             if pause is None or code not in _CONFLICTS:
@@ -229,27 +234,9 @@ def _read_object(path: StoragePath) -> bytes:
     try:
         return bytes(_fs(path).cat_file(_key(path), start=0))
     except OSError as exc:
-        if _s3_code(exc) in _NO_SUCH_RANGE:  # there is no first byte
+        if code_of(exc) in _NO_SUCH_RANGE:  # there is no first byte
             return b""
         raise
-
-
-def _require_folder(exc: FileNotFoundError) -> None:
-    """Raise when it is not known that a file is absent: there is no bucket at all, or the store did not say that."""
-    code = _s3_code(exc)
-    if code == "NoSuchBucket":
-        raise StorageError(f"{exc}: check the name of the bucket") from exc
-    if code == "404":
-        raise StorageError(
-            f"{exc}: the answer 404 does not say what is missing, as a store's would. Check the endpoint and its proxy"
-        ) from exc
-
-
-def _s3_code(exc: OSError) -> str | None:
-    """Return the code of the store's own answer, ``None`` if there was none; the status where it has no code."""
-    answer = getattr(exc.__cause__, "response", None)
-    code = answer.get("Error", {}).get("Code") if isinstance(answer, Mapping) else None
-    return None if code is None else str(code)
 
 
 def require_writable(folder: StoragePath) -> None:
