@@ -30,6 +30,7 @@ from airflow_kafka_groups.maintenance.storage_access import has_folders, make_fo
 
 _LOCAL = frozenset({"file", "local"})
 _S3 = frozenset({"s3", "s3a"})
+_GCS, _AZURE = frozenset({"gs", "gcs"}), frozenset({"abfs", "abfss", "az"})
 _EXISTS = frozenset({"PreconditionFailed", "412"})
 """Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
@@ -176,17 +177,26 @@ def remove_file(path: StoragePath) -> None:
 def remove_folder(folder: StoragePath) -> None:
     """Remove a folder whose files were removed. Raises ``StorageError``, and leaves what somebody else put into it.
 
-    An object store has no folders, except for the empty object that Hadoop and consoles of S3 keep for one.
+    An object store has no folders, except for the empty object that Hadoop and consoles keep for one. On Azure it has
+    no slash in its name, and stands for a real folder where the account has a hierarchical namespace.
     """
     local = local_path(folder)
     with storage_errors("removed", folder), suppress(FileNotFoundError):
         if local is not None:
             local.rmdir()
-        elif _protocols(folder) & _S3:  # not by ``rmdir``, which removes all that is in it
+        elif _protocols(folder) & (_S3 | _GCS):  # not by ``rmdir``, which removes all that is in it
             _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
+        elif _protocols(folder) & _AZURE:
+            _remove_marker(_fs(folder), _key(folder).rstrip("/"))
         # ``rmdir`` of HDFS removes all that is in it, too; and not of each store is known here whether it has folders.
         elif has_folders(folder) and _fs(folder).isdir(_key(folder)) and not list_names(folder):
             _fs(folder).rmdir(_key(folder))
+
+
+def _remove_marker(fs: Any, key: str) -> None:
+    fs.invalidate_cache(key.rpartition("/")[0])
+    if fs.info(key)["type"] == "directory":  # a hierarchical namespace refuses to remove one with files in it
+        fs.rm_file(key)
 
 
 def _read_local(path: Path, start: int | None, end: int | None) -> bytes:
