@@ -39,6 +39,23 @@ def code_of(exc: OSError) -> str | None:
     return None if code is None else str(getattr(code, "value", code))
 
 
+def listed_by_azure(fs: Any, key: str) -> list[dict[str, str]]:
+    """Return the entries of a folder that is called like a file: adlfs then lists the file, and nothing that is below.
+
+    :param key: the folder in the file system ``fs``, without a slash at its end.
+    """
+    from fsspec.asyn import sync  # type: ignore[import-untyped]
+
+    container, _, name = key.partition("/")
+
+    async def listed() -> list[str]:
+        async with fs.service_client.get_container_client(container) as client:
+            return [blob.name async for blob in client.walk_blobs(name_starts_with=f"{name}/", delimiter="/")]
+
+    names = sync(fs.loop, listed)
+    return [{"name": f"{container}/{each}", "type": "directory" if each.endswith("/") else "file"} for each in names]
+
+
 def _require_bucket_of_gcs(exc: FileNotFoundError, fs: Any, key: str) -> None:
     """Raise unless Google's store itself lists the bucket, without the name: gcsfs drops what a 404 says."""
     bucket, _, name = key.lstrip("/").partition("/")

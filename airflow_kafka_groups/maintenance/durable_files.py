@@ -23,7 +23,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.absence import code_of, require_absence
+from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, require_absence
 from airflow_kafka_groups.maintenance.plain_stores import create_by_opening, knows_condition, read_range
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
@@ -140,6 +140,8 @@ def _listed(folder: StoragePath) -> dict[str, set[bool]]:
         try:
             _fs(folder).invalidate_cache(_key(folder))
             entries = _fs(folder).ls(_key(folder), detail=True)
+            if _protocols(folder) & _AZURE and entries and entries[0]["name"] == _key(folder).rstrip("/"):
+                entries = listed_by_azure(_fs(folder), _key(folder).rstrip("/"))
         except FileNotFoundError as exc:
             require_absence(exc, _fs(folder), f"{_key(folder).rstrip('/')}/")
             return {}
