@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
@@ -21,7 +21,8 @@ def open_path(field: str, value: Any) -> StoragePath:
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
     ``ConfigurationError`` for a relative path, because tasks run in different working folders, and for a URL with a
-    password, which would be in XCom and in logs.
+    password, which would be in XCom and in logs; ``StorageError`` for a storage that cannot be reached, or whose
+    connection does not exist.
     """
     text = read_place(field, value)
     parts = urlsplit(text)
@@ -38,6 +39,8 @@ def open_path(field: str, value: Any) -> StoragePath:
 def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_kafka_groups.maintenance.storage_access import described, remedy_of, without_secrets
+
     try:
         path = ObjectStoragePath(text)
         _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
@@ -45,8 +48,12 @@ def _open_object_store(field: str, text: str) -> StoragePath:
         raise ConfigurationError(
             field,
             text,
-            f"{exc}. Install the provider of this kind of storage, e.g. apache-airflow-providers-amazon[s3fs]",
-        ) from exc
+            f"{without_secrets(str(exc))}. Install the provider of this kind of storage, e.g. "
+            "apache-airflow-providers-amazon[s3fs]",
+        ) from described(exc)[1]
+    except Exception as exc:  # noqa: BLE001 - SFTP connects at once, and names a key that it cannot use by its text
+        shown, cause = described(exc)
+        raise StorageError(f"{text} could not be opened: {shown}. {remedy_of(exc)}") from cause
     return cast("StoragePath", path)
 
 

@@ -22,7 +22,8 @@ _GIVEN = rf"{_NAMES}(?:=|['\"]: ?)b?"
 """What precedes a value in quotes; also of a mapping, where one without quotes is a number, or ``None``."""
 _SECRETS = re.compile(
     rf"({_GIVEN}')(?:[^'\\]|\\.)+|({_GIVEN}\")(?:[^\"\\]|\\.)+|({_NAMES}=)[^&\s'\"<>;,)]+"
-    r"|(\bBearer |\bAuthorization['\"]?: ?b?['\"]?\w+ )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s'\"]+(?=@)",
+    r"|(\bBearer |\bAuthorization['\"]?: ?b?['\"]?\w+ )[\w.~+/=-]+|(://[^/\s:@'\"]*:)[^/\s'\"]+(?=@)"
+    r"|(-----BEGIN [\w ]*PRIVATE KEY-----).+?(?=-----END|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
 """Tokens in the URLs of requests, which libraries put into their errors: WebHDFS's, Azure's, those that are signed."""

@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.io import store
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.hooks.storage import open_layout, open_path, open_policy, policy_reader
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -56,6 +58,34 @@ def test_a_password_in_a_url_is_refused_without_being_repeated(url: str) -> None
     with pytest.raises(ConfigurationError, match=r"storage_path \(got '[\w:]+://…'\): .*my_connection@") as caught:
         open_path("storage_path", url)
     assert "hid" not in str(caught.value)
+
+
+KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nhidden\n-----END OPENSSH PRIVATE KEY-----"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "error",
+    [
+        FileNotFoundError(2, "No such file or directory", KEY),  # Airflow's provider of SFTP takes a key for its path
+        PermissionError("Permission denied for user me on host files"),
+        ConnectionRefusedError(111, "Connect call failed"),
+        TypeError("SSHFileSystem.__init__() missing 1 required positional argument: 'host'"),
+        LookupError("The conn_id `my_conn` isn't defined"),
+        ValueError(f"not a key: {KEY}"),
+    ],
+)
+def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
+    monkeypatch.setattr(store, "_STORE_CACHE", {})
+    with pytest.raises((StorageError, ConfigurationError), match=r"sftp://my_conn@files/kafka") as caught:
+        open_path("storage_path", "sftp://my_conn@files/kafka")
+    assert "hidden" not in "".join(traceback.format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,8 @@ SECRET = "s3cr3t-t0ken/x+y=="
         f"cannot connect to https://host/a;key={SECRET}",
         f"cannot connect to https://host/#pass={SECRET}",
         f"cannot connect by Login(user='me', passwd='{SECRET}')",
+        f"No such file: '-----BEGIN OPENSSH PRIVATE KEY-----\\n{SECRET}\\n-----END OPENSSH PRIVATE KEY-----\\n'",
+        f"Could not parse -----BEGIN RSA PRIVATE KEY-----\n{SECRET}",
     ],
 )
 @pytest.mark.parametrize("below", [False, True])
