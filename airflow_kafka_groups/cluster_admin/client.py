@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster_admin.offsets_retention import ConfigEntry, OffsetsRetention, offsets_retention_of
 from airflow_kafka_groups.cluster_admin.session import Session, in_session
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
@@ -27,6 +28,9 @@ class ClusterAdmin:
 
     :param config: where and how to connect; ``request_timeout`` and ``api_timeout`` apply.
 
+    Calls with a ``kafka_cluster_id`` ask nothing of another cluster: the bootstrap servers, or a name that moves, may
+    lead each of these clients elsewhere. Default: any cluster.
+
     Each call raises ``AuthenticationFailedError``, ``ConnectionFailedError``, ``RequestTimeoutError`` or
     ``DeadlineExceededError`` when no broker answers, and ``UnsupportedByClientError`` when the installed
     confluent-kafka cannot log in this way.
@@ -35,33 +39,43 @@ class ClusterAdmin:
     def __init__(self, config: ClientConfig) -> None:
         self._config = config
 
-    async def describe_configs(self) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
+    async def describe_configs(
+        self, kafka_cluster_id: str | None = None
+    ) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
         """Describe the configs of every live broker. A broker that does not tell has its error instead.
 
         It needs DescribeConfigs on the cluster.
         """
-        return await in_session(self._config, _describe_broker_configs)
+        return await in_session(self._config, lambda session: _describe_broker_configs(session, kafka_cluster_id))
 
-    async def offsets_retention(self) -> OffsetsRetention:
+    async def offsets_retention(self, kafka_cluster_id: str | None = None) -> OffsetsRetention:
         """Return how long each live broker keeps the offsets of a group without members."""
-        return offsets_retention_of(await self.describe_configs())
+        return offsets_retention_of(await self.describe_configs(kafka_cluster_id))
 
-    async def describe_topics(self, topics: Iterable[str]) -> dict[str, str | KafkaGroupsError | None]:
+    async def describe_topics(
+        self, topics: Iterable[str], kafka_cluster_id: str | None = None
+    ) -> dict[str, str | KafkaGroupsError | None]:
         """Describe topics: the id of each (KIP-516), or its error; ``None`` for a broker before 2.8, which has no ids.
 
         Asking creates no topic.
         """
         wanted = list(dict.fromkeys(topics))
-        return await in_session(self._config, lambda session: _describe_topics(session, wanted)) if wanted else {}
 
-    async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
+        def describe(session: Session) -> dict[str, str | KafkaGroupsError | None]:
+            if kafka_cluster_id is not None:
+                _describe_cluster(session, kafka_cluster_id)
+            return _describe_topics(session, wanted)
+
+        return await in_session(self._config, describe) if wanted else {}
+
+    async def topic_ids(self, topics: Iterable[str], kafka_cluster_id: str | None = None) -> dict[str, str]:
         """Return the ids of topics, as Kafka's own tools write them. A topic that was recreated has another.
 
         Topics that do not exist, or that this user may not describe, are left out; so are all of them before Kafka 2.8.
         Raises any other error of a topic.
         """
         ids = {}
-        for topic, found in (await self.describe_topics(topics)).items():
+        for topic, found in (await self.describe_topics(topics, kafka_cluster_id)).items():
             if isinstance(found, str):
                 ids[topic] = found
             elif found is not None and not (isinstance(found, BrokerError) and found.code in _ABSENT):
@@ -69,11 +83,20 @@ class ClusterAdmin:
         return ids
 
 
-def _describe_broker_configs(session: Session) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
+def _describe_cluster(session: Session, kafka_cluster_id: str | None) -> Any:
+    """Describe the cluster. Raises ``ConnectionFailedError`` for another one, as far as both ids are known."""
+    asked = session.client.describe_cluster(request_timeout=session.request_timeout)
+    cluster = session.result("DescribeCluster", asked)
+    ClusterMetadata(kafka_cluster_id).require_same_cluster(cluster.cluster_id)
+    return cluster
+
+
+def _describe_broker_configs(
+    session: Session, kafka_cluster_id: str | None
+) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 
-    timeout = session.request_timeout
-    cluster = session.result("DescribeCluster", session.client.describe_cluster(request_timeout=timeout))
+    cluster = _describe_cluster(session, kafka_cluster_id)
     broker_ids: list[BrokerId] = [node.id for node in cluster.nodes]
     timeout = session.request_timeout
     futures = {}

@@ -63,11 +63,11 @@ class GuardedAdminClient(AdminClient):
 
     async def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
         """Return the ids of topics; see ``ClusterAdmin.topic_ids``."""
-        return await self._cluster_admin.topic_ids(topics)
+        return await self._cluster_admin.topic_ids(topics, await self.cluster_id())
 
     async def offsets_retention(self) -> OffsetsRetention:
         """Return how long the brokers keep the offsets of a group without members."""
-        return await self._cluster_admin.offsets_retention()
+        return await self._cluster_admin.offsets_retention(await self.cluster_id())
 
     async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
         """Join a group without members as a consumer, and leave it at once; see ``membership.brief``.

@@ -13,14 +13,18 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     BrokerError,
+    ConnectionFailedError,
     DeadlineExceededError,
     MissingAnswerError,
     RequestTimeoutError,
 )
+from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 RETENTION = "offsets.retention.minutes"
@@ -43,6 +47,7 @@ class ScriptedClient:
     """A confluent-kafka AdminClient with answers; ``None`` never comes."""
 
     cluster: Any = None
+    cluster_id: str | None = "here"
     configs: dict[int, Any]
     topics: Callable[[str], Any]
     reported: KafkaError | None = None
@@ -67,7 +72,7 @@ class ScriptedClient:
     def describe_cluster(self, *, request_timeout: float) -> Future[Any]:
         self.timeouts.append(request_timeout)
         nodes = [SimpleNamespace(id=broker_id) for broker_id in self.configs]
-        return answer(self.cluster or SimpleNamespace(nodes=nodes))
+        return answer(self.cluster or SimpleNamespace(nodes=nodes, cluster_id=self.cluster_id))
 
     def describe_configs(self, resources: list[Any], *, request_timeout: float) -> dict[Any, Future[Any]]:
         assert len(resources) == 1, "librdkafka takes one broker for each call"
@@ -115,6 +120,32 @@ async def test_only_topics_that_do_not_exist_or_are_hidden_are_left_out(client: 
     with pytest.raises(BrokerError) as failed:
         await admin().topic_ids(["bad", "good"])
     assert (failed.value.code, failed.value.subject) == (code, "topic 'bad'")
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("asked", [None, "here"])
+async def test_the_cluster_that_was_named_is_asked(client: ScriptedClient, asked: str | None) -> None:
+    client.topics = lambda topic: SimpleNamespace(topic_id="id")
+    client.configs = {1: {RETENTION: entry("1440")}}
+    assert await admin().topic_ids(["t"], asked) == {"t": "id"}
+    assert (await admin().offsets_retention(asked)).minutes == 1_440
+
+
+@pytest.mark.safety
+async def test_another_cluster_tells_neither_ids_nor_retention(client: ScriptedClient) -> None:
+    """Its topics of the same names have other ids, so no backup of them could be restored where the groups are."""
+    client.topics = lambda topic: SimpleNamespace(topic_id="id")
+    client.configs = {1: {RETENTION: entry("1440")}}
+    client.cluster_id = "elsewhere"
+    config = ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"})
+    guarded = GuardedAdminClient(config, ConnectionSettings(conn_id="c", properties={}))
+    guarded._calls.cluster.metadata = ClusterMetadata("here")
+    for call in (guarded.topic_ids(["t"]), guarded.offsets_retention()):
+        with pytest.raises(ConnectionFailedError, match="cluster here leads to cluster elsewhere"):
+            await call
+    assert client.asked == []
+    client.cluster_id = None  # as far as it is known
+    assert await guarded.topic_ids(["t"]) == {"t": "id"}
 
 
 async def test_each_broker_has_its_own_answer_or_error(client: ScriptedClient) -> None:
