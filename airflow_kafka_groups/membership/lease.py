@@ -86,6 +86,9 @@ class MaintenanceLease:
             raise ConfigurationError(
                 "valid_for", valid_for, f"must be above 0 and at most half of session_timeout ({session_timeout:g} s)"
             )
+        given: object = acquire_timeout
+        if not (isinstance(given, int | float) and given >= 0):
+            raise ConfigurationError("acquire_timeout", given, "must be a number of seconds, 0 or more")
         self.group_id = group_id
         self.owner = owner or f"{socket.gethostname()}:{os.getpid()}"
         self._options = MemberOptions(

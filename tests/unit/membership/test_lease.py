@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -167,6 +168,13 @@ async def test_who_waits_gets_it_when_it_becomes_free(group: ScriptedGroup) -> N
     await waiting
     assert lease.held
     await lease.aclose()
+
+
+@pytest.mark.parametrize("timeout", [float("nan"), -1.0, "soon"])
+def test_a_wait_that_makes_no_sense_is_refused(timeout: Any) -> None:
+    """It is compared with the time: after no number of seconds, a lease that another run holds was given up."""
+    with pytest.raises(ConfigurationError, match="acquire_timeout"):
+        MaintenanceLease(ClientConfig(bootstrap_servers=(("b", 1),)), acquire_timeout=timeout)
 
 
 @pytest.mark.parametrize("valid_for", [0, -1, 3.5])
