@@ -15,7 +15,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    ConnectionFailedError,
+    KafkaGroupsError,
+    MaintenanceError,
+)
 from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
@@ -149,7 +154,7 @@ class GroupsEventTrigger(BaseEventTrigger):
             self.log.warning("Poll failed: %s", error)
             return None
         except KafkaGroupsError as error:
-            if client is not None:
+            if client is not None and isinstance(error, ConnectionFailedError):
                 await shared.discard(client)
             watch.missed()
             self.log.warning("Poll failed, the cluster cannot be reached: %s", error)

@@ -12,7 +12,14 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster import client
 from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.exceptions import AirflowUnavailableError, AuthenticationFailedError, NoBrokerAvailableError
+from airflow_kafka_groups.exceptions import (
+    AirflowUnavailableError,
+    AuthenticationFailedError,
+    DeadlineExceededError,
+    MissingAnswerError,
+    NoBrokerAvailableError,
+    RequestTimeoutError,
+)
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
@@ -22,6 +29,7 @@ from airflow_kafka_groups.transport.security import SecurityConfig
 from airflow_kafka_groups.triggers import clients, poll
 from airflow_kafka_groups.triggers.codec import condition_to_json
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
+from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes import answers
 from tests.fakes.admin import FakeAdmin
@@ -228,3 +236,28 @@ async def test_brokers_that_do_not_know_their_cluster_s_id_yet_are_asked_again(
             fake.cluster_id = "fake"
             assert not (await gone.check(admin)).reached
             assert (await gone.check(admin)).reached
+
+
+@pytest.mark.parametrize("error", [RequestTimeoutError("slow"), DeadlineExceededError("slow"), MissingAnswerError("t")])
+async def test_a_watch_that_gets_no_answer_takes_no_client_away_from_others(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """It ended the polls of all sensors of the connection, and the time of a stall began again each time."""
+    polls = 0
+
+    async def refuse(**_: object) -> Any:
+        nonlocal polls
+        polls += 1
+        raise error
+
+    async def happen(_seconds: float) -> None:
+        if polls == 3:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(admin, "list_groups", refuse)
+    monkeypatch.setattr("airflow_kafka_groups.triggers.events.asyncio.sleep", happen)
+    async with clients.shared_client("kafka_groups_default") as shared:
+        await shared.get()
+        with pytest.raises(asyncio.CancelledError):
+            await anext(GroupsEventTrigger(event="empty").run())
+        assert (polls, admin.closed) == (3, 0)
