@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from airflow_kafka_groups.admin.lag import GroupLag
+from airflow_kafka_groups.admin.lag import GroupLag, LagFlag
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.maintenance.shown import one_line, printable, shortened
 from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
@@ -215,12 +215,14 @@ def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str |
     """
     summed = highest = 0
     for where, of_partition in lag.partitions.items():
+        if of_partition.flag is LagFlag.NO_COMMIT:
+            continue
         if of_partition.messages is None:
             return f"{where.topic}[{where.partition}]: the lag is unknown ({of_partition.flag.value})"
         behind_by = of_partition.messages + of_partition.lost
         summed += behind_by
         highest = max(highest, behind_by)
-    if not lag.partitions:
+    if not lag.committed_partitions:
         return "has no committed offsets"
     if total is not None and summed > total:
         return f"lag {summed}, must be at most {total}"
