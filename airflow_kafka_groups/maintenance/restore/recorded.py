@@ -104,7 +104,7 @@ async def change_recorded(
                 progress=progress,
             )
         results = await apply(changes)
-        if kind == RESTORE and not dry_run:
+        if what == RESTORE and not dry_run:  # offsets that are set are not all that a group had
             results = await _once_more(results, partial(_proposed, propose, protects), changes, before, head, apply)
         found = (result.to_json() for result in results)
         counts = counts_of(results)
