@@ -33,9 +33,10 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.maintenance.protocols import committed_of
-from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes, why_kept
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, ChangeResult, commits_in
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.restore.why_kept import why_kept
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing, GroupState
 

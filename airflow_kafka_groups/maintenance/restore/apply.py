@@ -15,10 +15,9 @@ from itertools import count
 from operator import itemgetter
 from typing import Protocol
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults, is_not_found
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,
@@ -33,22 +32,20 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     ChangeOutcome,
     ChangeResult,
     Commits,
-    commits_in,
     is_same,
     name_of,
 )
 from airflow_kafka_groups.maintenance.restore.same_topics import SameTopics
+from airflow_kafka_groups.maintenance.restore.why_kept import why_kept
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
 from airflow_kafka_groups.models import (
     BrokerId,
     GroupDescription,
     GroupOffsets,
-    GroupState,
     OffsetAndMetadata,
     TopicPartition,
 )
 
-DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
 _CHUNK_GROUPS = 1_000
 _NOTHING_SKIPPED: Mapping[str, str] = {}
 _MOVED = frozenset({"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE"})
@@ -176,8 +173,7 @@ async def _apply_chunk(
         send_within = None if max_age is None else max(read_at + max_age - clock.now(), 0.0)
         named = [described[group_id].value for group_id in ready]
         coordinators = {group.group_id: group.coordinator for group in named if group is not None}
-        # An error that says that a group is absent names no broker.
-        only = coordinators if max_age is not None and len(coordinators) == len(ready) else None
+        only = None if max_age is None else coordinators
         written, moved = await _write(admin, ready, rewrite, send_within, only)
         results |= written
         if moved and again:
@@ -202,7 +198,7 @@ async def _write(
 ) -> tuple[dict[str, ChangeResult], list[str]]:
     """Commit and read back; return the results, and the groups of which nothing was committed as they have moved."""
     after = {group_id: change.after for group_id, change in ready.items()}
-    done = await admin.alter_consumer_group_offsets(after, send_within=send_within, coordinators=coordinators)
+    done = await _commit(admin, after, send_within, coordinators)
     now = await committed_of(admin, list(ready))
     results: dict[str, ChangeResult] = {}
     moved: list[str] = []
@@ -228,6 +224,27 @@ async def _write(
     return results, moved
 
 
+async def _commit(
+    admin: CommitAdmin,
+    after: Mapping[str, Commits],
+    send_within: float | None,
+    coordinators: Mapping[str, BrokerId] | None,
+) -> Mapping[str, GroupResult[None]]:
+    """Commit offsets: to the brokers that described the groups, and to any broker those of groups that none described.
+
+    An error that says that a group is absent names no broker. It is no reason to ask any broker about the others.
+    """
+    if coordinators is None or coordinators.keys() >= after.keys():
+        return await admin.alter_consumer_group_offsets(after, send_within=send_within, coordinators=coordinators)
+    described = {group_id: of_group for group_id, of_group in after.items() if group_id in coordinators}
+    absent = {group_id: of_group for group_id, of_group in after.items() if group_id not in coordinators}
+    parts = ((described, coordinators), (absent, None)) if described else ((absent, None),)
+    done = await asyncio.gather(
+        *(admin.alter_consumer_group_offsets(some, send_within=send_within, coordinators=only) for some, only in parts)
+    )
+    return {group_id: result for some in done for group_id, result in some.items()}
+
+
 def _changed(change: Change, differ: Iterable[TopicPartition]) -> int:
     """Return how many offsets of a refused commit were committed all the same: those that are new, and read back."""
     others = {where for where, value in change.after.items() if not is_same(change.before.get(where), value)}
@@ -237,35 +254,6 @@ def _changed(change: Change, differ: Iterable[TopicPartition]) -> int:
 def _has_moved(error: Exception | None) -> bool:
     """Return whether the broker that was read cannot be reached, or does not coordinate the group any more."""
     return isinstance(error, ConnectionFailedError) or (isinstance(error, BrokerError) and error.name in _MOVED)
-
-
-def why_kept(
-    change: Change,
-    described: GroupResult[GroupDescription] | None,
-    now: GroupResult[GroupOffsets] | None,
-    may_be_absent: bool = False,
-) -> str | None:
-    """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
-    if described is None or now is None:
-        return "its coordinator returned no result"
-    absent = described.error is not None and is_not_found(described.error)
-    if described.error is not None and not absent:
-        return f"it cannot be described: {described.error}"
-    if now.error is not None or now.value is None:
-        return f"its offsets cannot be read: {now.error}"
-    group = described.value
-    if absent or group is None or group.state is GroupState.DEAD:
-        if not may_be_absent:
-            return "it does not exist"
-    elif group.state is not GroupState.EMPTY or group.members:
-        return f"state {group.state.value}, {len(group.members)} member(s)"
-    elif not has_eligible_kind(group.type, group.protocol_type):
-        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
-    found = commits_in(now.value)
-    if found == change.before:
-        return None
-    were_there = all(change.before.get(where) == value for where, value in found.items())
-    return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
 
 
 def _differing(read: GroupOffsets, wanted: Commits) -> list[TopicPartition]:

@@ -23,9 +23,10 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
     latest_known_time,
     tag_of,
 )
-from airflow_kafka_groups.maintenance.restore.apply import DELETED_MEANWHILE, CommitAdmin, apply_changes
+from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
+from airflow_kafka_groups.maintenance.restore.why_kept import DELETED_MEANWHILE
 from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,

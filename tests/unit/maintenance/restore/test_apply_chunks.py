@@ -14,7 +14,8 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, counts_of
-from tests.fakes.groups import FakeGroup
+from airflow_kafka_groups.models import OffsetAndMetadata
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.maintenance.restore.test_apply import AFTER, BEFORE, T0, cluster
 
 
@@ -95,6 +96,23 @@ async def test_the_next_chunk_is_judged_while_one_is_written(monkeypatch: pytest
     waiting.set()
     assert [result.group_id for result in await applying] == names
     assert all(group.offsets == AFTER for group in admin.groups.values())
+
+
+async def test_a_group_that_is_absent_is_no_reason_to_ask_any_broker_about_the_others() -> None:
+    """As brokers of Kafka 4 say it: by an error, which names no coordinator."""
+    admin = cluster(a=FakeGroup({T0: 5}))
+    admin.describe_errors = {"gone": broker_error("GROUP_ID_NOT_FOUND")}
+    used = {T0: OffsetAndMetadata(9)}
+
+    def another_broker_takes_over(call: str) -> None:
+        if call == "alter" and admin.groups["a"].coordinator == 1:
+            admin.groups["a"].coordinator, admin.groups["a"].offsets = 2, dict(used)
+
+    admin.before = another_broker_takes_over
+    changes = [Change(group_id="a", before=BEFORE, after=AFTER), Change(group_id="gone", after=AFTER)]
+    results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True, max_read_age_seconds=15)
+    assert [result.outcome for result in results] == [ChangeOutcome.KEPT, ChangeOutcome.CHANGED]
+    assert (admin.groups["a"].offsets, admin.groups["gone"].offsets) == (used, AFTER)
 
 
 async def test_nothing_is_begun_after_a_chunk_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:

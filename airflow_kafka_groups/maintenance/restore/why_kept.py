@@ -1,0 +1,39 @@
+"""Why a group must not be changed, by what was read of it right before."""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.admin.results import GroupResult, is_not_found
+from airflow_kafka_groups.contracts.group_types import has_eligible_kind
+from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
+from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState
+
+DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
+
+
+def why_kept(
+    change: Change,
+    described: GroupResult[GroupDescription] | None,
+    now: GroupResult[GroupOffsets] | None,
+    may_be_absent: bool = False,
+) -> str | None:
+    """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
+    if described is None or now is None:
+        return "its coordinator returned no result"
+    absent = described.error is not None and is_not_found(described.error)
+    if described.error is not None and not absent:
+        return f"it cannot be described: {described.error}"
+    if now.error is not None or now.value is None:
+        return f"its offsets cannot be read: {now.error}"
+    group = described.value
+    if absent or group is None or group.state is GroupState.DEAD:
+        if not may_be_absent:
+            return "it does not exist"
+    elif group.state is not GroupState.EMPTY or group.members:
+        return f"state {group.state.value}, {len(group.members)} member(s)"
+    elif not has_eligible_kind(group.type, group.protocol_type):
+        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    found = commits_in(now.value)
+    if found == change.before:
+        return None
+    were_there = all(change.before.get(where) == value for where, value in found.items())
+    return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
