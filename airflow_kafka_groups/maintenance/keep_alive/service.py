@@ -36,7 +36,7 @@ from airflow_kafka_groups.maintenance.protocols import committed_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, ChangeResult, commits_in
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-from airflow_kafka_groups.maintenance.restore.why_kept import why_kept
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread, why_kept
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing, GroupState
 
@@ -128,7 +128,7 @@ async def keep_alive(
             done = result.outcome is ChangeOutcome.CHANGED
             found[result.group_id] = GroupKeepAlive(
                 group_id=result.group_id,
-                outcome=_OUTCOMES[result.outcome],
+                outcome=_outcome_of(result),
                 reason=result.reason,
                 not_before=clock.not_before(began if done else kept_at.get(result.group_id)),
                 partitions=result.partitions,
@@ -139,6 +139,11 @@ async def keep_alive(
         missing_brokers={str(where): str(error) for where, error in listings.errors.items()},
         path=path,
     )
+
+
+def _outcome_of(result: ChangeResult) -> KeepAliveOutcome:
+    """Return the outcome of a change; nobody left a group alone that could not be read: brokers may forget it."""
+    return KeepAliveOutcome.FAILED if isinstance(result.reason, Unread) else _OUTCOMES[result.outcome]
 
 
 async def _retention(admin: KeepAliveAdmin, given: int | None) -> int:
@@ -195,7 +200,7 @@ async def _propose(
         return changes
     for group_id, read in (await committed_of(admin, group_ids)).items():
         if read.error is not None or read.value is None:
-            changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
+            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
             continue
         before = commits_in(read.value)
         kept = None if before else "it has no committed offsets"
@@ -259,6 +264,8 @@ async def _visit(admin: KeepAliveAdmin, change: Change, assignors: Sequence[str]
         reason = await _look(admin, change)
     except KafkaGroupsError as exc:
         return ChangeOutcome.UNKNOWN, f"it cannot be read after its offsets were committed again: {exc}"
+    if isinstance(reason, Unread):
+        return ChangeOutcome.UNKNOWN, f"it cannot be read after its offsets were committed again: {reason}"
     if reason is not None:
         return ChangeOutcome.KEPT, f"somebody used it meanwhile: {reason}"
     if failure is not None:

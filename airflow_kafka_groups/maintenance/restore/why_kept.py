@@ -10,6 +10,12 @@ from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupSta
 DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
 
 
+class Unread(str):
+    """Why a group is kept of which nobody knows how it is."""
+
+    __slots__ = ()
+
+
 def why_kept(
     change: Change,
     described: GroupResult[GroupDescription] | None,
@@ -18,12 +24,12 @@ def why_kept(
 ) -> str | None:
     """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
     if described is None or now is None:
-        return "its coordinator returned no result"
+        return Unread("its coordinator returned no result")
     absent = described.error is not None and is_not_found(described.error)
     if described.error is not None and not absent:
-        return f"it cannot be described: {described.error}"
+        return Unread(f"it cannot be described: {described.error}")
     if now.error is not None or now.value is None:
-        return f"its offsets cannot be read: {now.error}"
+        return Unread(f"its offsets cannot be read: {now.error}")
     group = described.value
     if absent or group is None or group.state is GroupState.DEAD:
         if not may_be_absent:

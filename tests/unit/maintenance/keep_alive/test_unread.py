@@ -1,0 +1,49 @@
+"""Keep-alive: a group that cannot be read is not left alone on purpose, and somebody has to look."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.groups import FakeGroup, broker_error, timeout
+from tests.unit.maintenance.keep_alive.test_service import EXACT, cluster, outcomes, run, simple
+
+
+@pytest.mark.parametrize(
+    "doubt",
+    [
+        {"describe_errors": {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}},
+        {"offset_errors": {"a": timeout()}},
+        {"silent": {"a"}},
+    ],
+    ids=["not described", "not read", "silent"],
+)
+async def test_a_group_that_cannot_be_read_has_failed(tmp_path: Path, doubt: dict[str, Any]) -> None:
+    """Night after night, until the brokers forget it."""
+    admin = cluster(a=simple(), b=simple())
+    for name, value in doubt.items():
+        setattr(admin, name, value)
+    for dry_run in (True, False):
+        report = await run(admin, tmp_path, "a", "b", dry_run=dry_run)
+        assert outcomes(report)["a"] == "failed"
+        assert set(report.problems()) == {"a"}
+    assert admin.asked("alter") == ["b"]
+
+
+@pytest.mark.parametrize(("at", "outcome"), [(2, "failed"), (3, "unknown")], ids=["before", "after"])
+async def test_a_group_that_cannot_be_read_beside_its_membership_was_used_by_nobody(
+    tmp_path: Path, at: int, outcome: str
+) -> None:
+    admin = cluster(a=FakeGroup(EXACT))
+
+    def coordinator_goes(call: str) -> None:
+        if call == "describe" and len(admin.asked("describe")) == at - 1:
+            admin.describe_errors["a"] = timeout()
+
+    admin.before = coordinator_goes
+    report = await run(admin, tmp_path, "a", allow_membership=True)
+    assert outcomes(report) == {"a": outcome}
+    assert "somebody used it" not in report.groups[0].reason
+    assert report.problems()
