@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from airflow_kafka_groups.contracts import durations
 from airflow_kafka_groups.contracts.url_secrets import has_secret, strings_in
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.connection.fields import parse_object
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 
@@ -265,16 +266,18 @@ def read_milliseconds(field: str, value: Any) -> int:
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
     """Read ``{group: {topic: {partition: offset}}}``, as mappings or a JSON string; numbers may be strings."""
     if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise ConfigurationError(field, value, "must be JSON: {group: {topic: {partition: offset}}}") from None
+        if (parsed := parse_object(value)) is None:
+            remedy = "must be JSON: {group: {topic: {partition: offset}}}, with each name once in its place"
+            raise ConfigurationError(field, value, remedy)
+        value = parsed
     found: dict[str, dict[TopicPartition, int]] = {}
     for group_id, topics in _level(field, value):
         of_group = found.setdefault(group_id, {})
         for topic, partitions in _level(f"{field} of {group_id!r}", topics):
             for partition, offset in _level(f"{field} of {group_id!r}, topic {topic!r}", partitions):
                 where = TopicPartition(topic, read_integer("partition", partition))
+                if where in of_group:
+                    raise ConfigurationError(f"{field} of {group_id!r}, topic {topic!r}", partition, "give it once")
                 of_group[where] = read_integer("offset", offset)
     return found
 

@@ -185,6 +185,23 @@ def test_offsets_with_an_empty_or_another_level_are_refused(value: Any) -> None:
     refused(read_partition_offsets, "field", value)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"a": {"t": {"0": 1}}, "a": {"u": {"0": 2}}}',
+        '{"a": {"t": {"0": 1}, "t": {"1": 2}}}',
+        '{"a": {"t": {"0": 1, "0": 2}}}',
+        {"a": {"t": {0: 1, "0": 2}}},
+        {"a": {"t": {"1": 1, "01": 2}}},
+    ],
+    ids=repr,
+)
+def test_offsets_of_which_one_would_be_lost_are_refused(value: Any) -> None:
+    """A task would move the others only, and a sensor not wait for it."""
+    with pytest.raises(ConfigurationError, match=r"once"):
+        read_partition_offsets("field", value)
+
+
 @pytest.mark.parametrize("rows", [{"x": 1}, {"-1": 1}, {0: -1}, {0: 1.5}, {0: None}], ids=repr)
 def test_partitions_and_offsets_are_whole_and_not_negative(rows: Any) -> None:
     with pytest.raises(ConfigurationError, match=r"partition|offset"):
