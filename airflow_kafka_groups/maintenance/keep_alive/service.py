@@ -97,7 +97,7 @@ async def keep_alive(
     due: dict[str, Remedy] = {}
     left: dict[str, str] = {}
     for group_id in request.select(listings):
-        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began)
+        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began, protects(group_id))
         if isinstance(sorted_out, Remedy):
             due[group_id] = sorted_out
             continue
@@ -170,8 +170,12 @@ def _sort_out(
     clock: BrokerClock,
     kept_at: datetime | None,
     now: datetime,
+    protected: bool,
 ) -> Remedy | GroupKeepAlive:
-    """Return what a due group needs, or the result of a group that is left alone for now."""
+    """Return what a due group needs, or the result of a group that is left alone for now.
+
+    :param protected: whether the connection protects it, so that no membership is made in any case.
+    """
     result = partial(GroupKeepAlive, group_id=group_id, not_before=clock.not_before(kept_at))
     listing: GroupListing | None = listings.get(group_id)
     if listing is None:
@@ -186,7 +190,7 @@ def _sort_out(
         return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is {kind}")
     if not clock.is_due(kept_at, now):
         return result(outcome=KeepAliveOutcome.NOT_DUE, reason="it was kept alive recently enough")
-    if remedy is Remedy.MEMBERSHIP and not request.allow_membership:
+    if remedy is Remedy.MEMBERSHIP and not (request.allow_membership or protected):
         reason = "brokers count from when its last member left, and a commit does not change that: allow_membership"
         return result(outcome=KeepAliveOutcome.NEEDS_MEMBERSHIP, reason=reason)
     return remedy

@@ -1,4 +1,4 @@
-"""Keep-alive: a group that cannot be read is not left alone on purpose, and somebody has to look."""
+"""Keep-alive: which groups are left alone on purpose, and for which ones somebody has to look."""
 
 from __future__ import annotations
 
@@ -47,3 +47,14 @@ async def test_a_group_that_cannot_be_read_beside_its_membership_was_used_by_nob
     assert outcomes(report) == {"a": outcome}
     assert "somebody used it" not in report.groups[0].reason
     assert report.problems()
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+async def test_a_protected_group_is_left_alone_whether_a_membership_is_allowed_or_not(
+    tmp_path: Path, allowed: bool
+) -> None:
+    """To allow one, as the reason said otherwise, would not have helped: the task failed each time."""
+    admin = cluster(a=FakeGroup(EXACT))
+    report = await run(admin, tmp_path, include=("*",), allow_membership=allowed, protects=lambda _: True)
+    assert (outcomes(report), report.groups[0].reason) == ({"a": "left_alone"}, "the connection protects it")
+    assert report.problems() == {}
