@@ -20,6 +20,12 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 
+HIDDEN = (
+    "%s what groups have committed of topics that this user may not describe: brokers leave these out without an "
+    "error. Allow Describe on all topics"
+)
+"""The warning where a reading may be short, after what it is about."""
+
 
 class GroupAdmin(Protocol):
     """The part of ``AdminClient`` that maintenance uses."""

@@ -60,7 +60,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups
+        from airflow_kafka_groups.maintenance.protocols import HIDDEN, selected_groups
 
         chosen = GroupFilter(self.include, self.exclude)
 
@@ -68,7 +68,10 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             wanted = self.group_ids
             if wanted is None:
                 wanted = await selected_groups(admin, chosen, with_offsets=True)
-            return await admin.list_consumer_group_lag(wanted)
+            found = await admin.list_consumer_group_lag(wanted)
+            if not await admin.sees_all_topics():
+                self.log.warning(HIDDEN, "These lags may lack")
+            return found
 
         return self._summary(context, self.hook.run(measure))
 

@@ -6,6 +6,7 @@ no plan. Groups in use are backed up as they are at that moment.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
@@ -16,10 +17,12 @@ from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_o
 from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, read_topics
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import HIDDEN, BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
+
+log = logging.getLogger(__name__)
 
 NO_PLAN = "no plan"
 """The plan digest of a backup without a plan."""
@@ -63,6 +66,8 @@ async def backup_named(
         else:
             draft.add(facts, entry_of(facts, result.value), utc_now(), result.value)
         progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
+    if not await admin.sees_all_topics():  # asked afterwards: the right may be taken away meanwhile
+        log.warning(HIDDEN, "This backup may lack")
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
 
 

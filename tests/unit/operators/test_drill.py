@@ -49,6 +49,15 @@ def test_groups_are_backed_up_without_a_plan_in_use_or_not(admin: FakeAdmin, tmp
     assert "could not be read" in back_up(tmp_path)["reasons"]["a"]
 
 
+@pytest.mark.parametrize("sees_all", [True, False])
+def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing_in_a_backup(
+    admin: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture, sees_all: bool
+) -> None:
+    admin.sees_topics = sees_all
+    assert back_up(tmp_path)["groups"] == 2
+    assert ("This backup may lack" in caplog.text) is not sees_all
+
+
 def test_such_a_backup_restores_and_deletes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     backup = back_up(tmp_path)
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": "c", "plan_id": backup["plan_id"]}

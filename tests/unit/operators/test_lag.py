@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from tests.fakes.admin import FakeAdmin
@@ -21,3 +23,14 @@ def test_of_all_groups_those_without_a_commit_are_not_reported(admin: FakeAdmin)
     admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8}), "new": FakeGroup({})}
     found = ListGroupLagOperator(task_id="t").execute({})
     assert (found["lagging_groups"], found["unknown"]) == ({"orders": 2}, 0)
+
+
+@pytest.mark.parametrize("sees_all", [True, False])
+def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], sees_all: bool
+) -> None:
+    """Their offsets are in no answer, so a group that reads nothing else has a lag of 0: an alert would never come."""
+    admin.groups = {"orders": FakeGroup({})}
+    admin.sees_topics = sees_all
+    ListGroupLagOperator(task_id="t").execute({})
+    assert ("Allow Describe on all topics" in capsys.readouterr().out) is not sees_all
