@@ -102,7 +102,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         for group_id, reason in first_failures(left | problems).items():
             self.log.warning("Not kept alive: %s: %s", one_line(group_id), reason)
         if problems and not dry_run:
-            raise GroupsFailedError(problems, len(report.groups))
+            raise GroupsFailedError(problems, len(report.groups) + len(report.missing_brokers))
         return {
             "dry_run": dry_run,
             **summary,

@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedErro
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, timeout
 from tests.unit.operators import scene
 
 T0 = TopicPartition("t", 0)
@@ -62,6 +62,14 @@ def test_patterns_that_match_nothing_keep_nothing_alive_and_the_log_says_so(
 ) -> None:
     assert sum(keep(tmp_path, include=["simpel", "re:clasic.*"])["counts"].values()) == 0
     assert "No group matches ('simpel', 're:clasic.*')" in capsys.readouterr().out
+
+
+def test_a_broker_that_lists_nothing_counts_among_what_was_asked(admin: FakeAdmin, tmp_path: Path) -> None:
+    admin.missing_brokers = {2: timeout()}
+    with pytest.raises(GroupsFailedError, match=r"^1 of 1 failed: 'broker 2'"):
+        keep(tmp_path, include=["nothing.*"])
+    with pytest.raises(GroupsFailedError, match=r"^2 of 2 failed: "):
+        keep(tmp_path, group_ids=["gone"])
 
 
 def test_a_dry_run_fails_for_nothing_and_commits_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
