@@ -17,7 +17,13 @@ from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
-from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeOutcome,
+    ChangeResult,
+    commits_in,
+    name_of,
+)
 from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
@@ -102,6 +108,7 @@ async def rehearse_restore(
             result.group_id: result
             for result in await apply_changes(admin, changes, dry_run=False, may_be_absent=True, progress=progress)
         }
+        changes = [_as_applied(change, outcomes[change.group_id]) for change in changes]
         others = {name for name in scratch if outcomes[name].outcome is ChangeOutcome.KEPT}
         failed = {
             name: outcomes[name].reason for name in scratch if outcomes[name].outcome is not ChangeOutcome.CHANGED
@@ -122,6 +129,15 @@ async def rehearse_restore(
         failed={scratch[name].entry.group_id: reason for name, reason in failed.items()},
         left=left,
     )
+
+
+def _as_applied(change: Change, result: ChangeResult) -> Change:
+    """Return a change without the partitions that were left out of it later: topics may be recreated in between."""
+    if result.skipped.keys() == {name_of(where) for where in change.skipped}:
+        return change
+    late = {where: why for where in change.after if (why := result.skipped.get(name_of(where))) is not None}
+    after = {where: value for where, value in change.after.items() if where not in late}
+    return replace(change, after=after, skipped={**change.skipped, **late})
 
 
 async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
@@ -160,5 +176,5 @@ def _skipped(changes: Sequence[Change], scratch: Mapping[str, BackedUpGroup]) ->
     reasons = {}
     for change in changes:
         for where, reason in change.skipped.items():
-            reasons[f"{scratch[change.group_id].entry.group_id}: {where.topic}[{where.partition}]"] = reason
+            reasons[f"{scratch[change.group_id].entry.group_id}: {name_of(where)}"] = reason
     return reasons

@@ -16,7 +16,7 @@ from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOpe
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout
 
-T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 
 
 def back_up(storage: Path, **arguments: Any) -> dict[str, Any]:
@@ -92,6 +92,26 @@ def test_partitions_that_cannot_be_restored_are_named(admin: FakeAdmin, tmp_path
     admin.ends[T1] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     found = rehearse(tmp_path, backup["plan_id"])
     assert (found["restored"], found["partitions"], list(found["skipped"])) == (1, 1, ["a: t[1]"])
+
+
+@pytest.mark.parametrize("whole", [False, True], ids=["a part of a group", "a whole group"])
+def test_a_topic_that_is_recreated_during_the_drill_is_skipped_as_in_a_restore(
+    admin: FakeAdmin, tmp_path: Path, whole: bool
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 5} if whole else {T0: 5, U0: 6}), "b": FakeGroup({U0: 6})}
+    admin.ids = {"t": "1", "u": "2"}
+    backup = back_up(tmp_path)
+    admin.forget_calls()
+
+    def recreate(call: str) -> None:
+        if call == "describe" and "list_offsets" in admin.call_names:
+            admin.ids["t"] = "3"
+
+    admin.before = recreate
+    found = rehearse(tmp_path, backup["plan_id"])
+    assert (found["restored"], found["partitions"], found["failed"]) == (2 - whole, 2 - whole, {})
+    assert "recreated" in found["skipped"]["a: t[0]"]
+    assert set(admin.groups) == {"a", "b"}
 
 
 def test_a_scratch_group_that_is_there_already_is_not_touched(admin: FakeAdmin, tmp_path: Path) -> None:
