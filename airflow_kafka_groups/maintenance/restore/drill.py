@@ -7,11 +7,12 @@ if it is empty and contains exactly the restored offsets.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from airflow_kafka_groups.exceptions import BackupError, MaintenanceError
+from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
@@ -28,6 +29,8 @@ from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
 from airflow_kafka_groups.models import GroupState
+
+log = logging.getLogger(__name__)
 
 SCRATCH_PREFIX = "airflow-kafka-groups-drill."
 
@@ -120,6 +123,8 @@ async def rehearse_restore(
         failed |= await _differing(admin, restored)
     finally:
         left = await _remove(admin, [change for change in changes if change.group_id not in others])
+        if left:  # also where an error ends the drill, so that nobody gets its report
+            log.warning("Scratch groups of the drill may still exist: %s", ", ".join(left))
     good = [change for change in restored if change.group_id not in failed]
     return DrillReport(
         backup_id=backup_id,
@@ -154,8 +159,15 @@ async def _differing(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str,
 
 
 async def _remove(admin: CommitAdmin, changes: Sequence[Change]) -> dict[str, str]:
-    """Delete the empty scratch groups that contain only restored offsets; return those that remain."""
+    """Delete the empty scratch groups that contain only restored offsets; return those that remain, or may remain."""
     names = [change.group_id for change in changes if change.after]
+    try:
+        return await _remove_empty(admin, names, changes)
+    except KafkaGroupsError as error:
+        return dict.fromkeys(names, f"whether it was deleted is not known: {error}")
+
+
+async def _remove_empty(admin: CommitAdmin, names: list[str], changes: Sequence[Change]) -> dict[str, str]:
     described = await admin.describe_consumer_groups(names)
     now = await committed_of(admin, names)
     ours = {}

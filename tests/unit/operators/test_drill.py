@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, IncompleteListingError, MaintenanceError
+from airflow_kafka_groups.exceptions import (
+    BackupError,
+    ConfigurationError,
+    ConnectionFailedError,
+    IncompleteListingError,
+    KafkaGroupsError,
+    MaintenanceError,
+)
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -157,6 +164,26 @@ def test_what_does_not_come_back_as_it_was_fails_the_drill(
     with pytest.raises(MaintenanceError, match="differs from the backup"):
         rehearse(tmp_path, backup["plan_id"])
     assert admin.deleted == [], "it holds what the drill did not put there"
+
+
+@pytest.mark.parametrize("lost_at", ["stable offsets", "delete"], ids=["reading back", "deleting"])
+def test_scratch_groups_are_named_where_no_broker_can_be_reached_any_more(
+    admin: FakeAdmin, tmp_path: Path, lost_at: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    backup = back_up(tmp_path, group_ids=["a"])
+    admin.forget_calls()
+
+    def lose(call: str) -> None:
+        if "alter" in admin.call_names and (call == lost_at or admin.call_names[-1] == "lost"):
+            admin.calls.append(("lost", []))
+            raise ConnectionFailedError("b1:9092", "refused")
+
+    admin.before = lose
+    with pytest.raises(KafkaGroupsError) as caught:
+        rehearse(tmp_path, backup["plan_id"])
+    scratch = f"airflow-kafka-groups-drill.{backup['plan_id']}.0"
+    assert scratch in admin.groups
+    assert scratch in caplog.text + str(caught.value)
 
 
 def test_a_drill_needs_a_backup_of_this_cluster_and_may_write(
