@@ -36,6 +36,8 @@ class ResetTarget:
             raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
         if self.to not in (None, "earliest", "latest"):
             raise ConfigurationError("to", self.to, 'must be "earliest" or "latest"')
+        if self.timestamp_ms is not None and self.timestamp_ms < 0:  # to brokers, some of these are the ends of a log
+            raise ConfigurationError("timestamp_ms", self.timestamp_ms, "must be a time since 1970, in milliseconds")
 
 
 async def propose_reset(

@@ -132,3 +132,9 @@ def test_exactly_one_target_is_given(target: dict[str, Any]) -> None:
 def test_a_target_by_name_is_one_of_two() -> None:
     with pytest.raises(ConfigurationError, match="'middle'"):
         ResetTarget(to="middle")
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, -2, -3], ids=["the end", "the start", "the newest record"])
+def test_a_time_before_1970_is_no_end_of_a_log(timestamp_ms: int) -> None:
+    with pytest.raises(ConfigurationError, match=r"timestamp_ms.*since 1970"):
+        ResetTarget(timestamp_ms=timestamp_ms)
