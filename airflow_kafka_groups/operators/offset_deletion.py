@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class DeleteGroupOffsetsOperator(DryRunOperator):
     """Delete groups' committed offsets of some topics (KIP-496); the groups are kept.
 
-    A group may have members: the broker refuses a topic that one of them is subscribed to. The deleted offsets are
-    written to ``changes/`` first.
+    A group may have members: one of which a member is subscribed to one of the topics, or was assigned a partition of
+    it, is kept, and the task fails, also in a dry run. The deleted offsets are written to ``changes/`` first.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: the topics, by their exact names (templated).

@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECON
 from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now, write_json
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
 
@@ -52,6 +53,15 @@ async def forget_topics(
         if (commits := {where: v for where, v in commits_in(result.unwrap()).items() if where.topic in topics})
     }
     counts = {group_id: len(commits) for group_id, commits in before.items()}
+    if dry_run and before:
+        described, refused = await admin.describe_consumer_groups(list(before)), Failures()
+        for group_id, commits in before.items():
+            try:
+                _unread(commits, described.get(group_id))
+            except KafkaGroupsError as error:
+                refused[group_id] = error
+        if refused:
+            raise GroupsFailedError(refused, len(before))
     if dry_run or not before:
         return counts, None
     run_id = new_id(utc_now())
@@ -114,13 +124,25 @@ def _unmoved(
     recorded: Commits, described: GroupResult[GroupDescription] | None, offsets: GroupResult[GroupOffsets]
 ) -> tuple[GroupDescription, list[TopicPartition]]:
     """Return the description of a group, and which of the recorded offsets it still has; raise if they have moved."""
-    if described is None:
-        raise MissingAnswerError("its coordinator returned no result")
+    group = _unread(recorded, described)
     now = commits_in(offsets.unwrap())
     topics = {where.topic for where in recorded}
     if any(value != recorded.get(where) for where, value in now.items() if where.topic in topics):
         raise MaintenanceError("its offsets have moved since they were recorded: nothing of it was deleted")
-    return described.unwrap(), [where for where in recorded if where in now]
+    return group, [where for where in recorded if where in now]
+
+
+def _unread(recorded: Commits, described: GroupResult[GroupDescription] | None) -> GroupDescription:
+    """Return the description of a group; raise if a member reads one of the topics, or that is not known.
+
+    Brokers refuse only what a member subscribes to: not what was assigned to one that subscribes to nothing of it.
+    """
+    if described is None:
+        raise MissingAnswerError("its coordinator returned no result")
+    group = described.unwrap()
+    if read := topics_seen(group).intersection(where.topic for where in recorded):
+        raise MaintenanceError(f"a member reads {min(read)}: nothing of it was deleted. Stop its consumers first")
+    return group
 
 
 def _why_left(recorded: Commits, read: GroupResult[GroupOffsets]) -> KafkaGroupsError | None:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
 import pytest
 
-from airflow_kafka_groups.exceptions import MissingAnswerError
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.exceptions import GroupsFailedError, MissingAnswerError
 from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_in
-from airflow_kafka_groups.maintenance.restore.forget import forget_offsets
+from airflow_kafka_groups.maintenance.restore.forget import forget_offsets, forget_topics
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, timeout
@@ -69,3 +75,33 @@ async def test_what_cannot_be_read_back_is_said() -> None:
 
     admin.before = fail
     assert "could not be read back" in str((await forget_offsets(admin, known))["g00"])
+
+
+async def test_what_was_assigned_to_a_member_stays_though_no_member_subscribes_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As an assignor of one's own may do it: brokers ask only about subscriptions."""
+    admin = FakeAdmin({"a": FakeGroup({T0: 5, U0: 7}, members=1, subscribed=frozenset("u"))}, log=(0, 100))
+    known, describe = await recorded(admin), admin.describe_consumer_groups
+
+    async def with_assignment(group_ids: Any, **_: Any) -> Any:
+        (found,) = (await describe(group_ids)).values()
+        group = found.unwrap()
+        members = tuple(replace(member, assignment=(T0,)) for member in group.members)
+        return GroupResults([GroupResult("a", group._replace(members=members))])
+
+    monkeypatch.setattr(admin, "describe_consumer_groups", with_assignment)
+    failed = await forget_offsets(admin, known)
+    assert "a member reads t" in str(failed["a"])
+    assert admin.groups["a"].positions == {T0: 5, U0: 7}
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+async def test_a_dry_run_fails_for_what_a_member_reads_as_the_deletion_does(tmp_path: Path, dry_run: bool) -> None:
+    admin = FakeAdmin({"a": FakeGroup({T0: 5}, members=1), "b": FakeGroup({T0: 5})}, log=(0, 100))
+    with pytest.raises(GroupsFailedError, match=r"^1 of 2 failed: 'a': a member reads t") as caught:
+        await forget_topics(
+            admin, Layout(tmp_path, "c"), ["a", "b"], {"t"}, dry_run=dry_run, progress=lambda done, total: None
+        )
+    assert list(caught.value.errors) == ["a"]
+    assert admin.asked("delete offsets") == ([] if dry_run else ["b"])
