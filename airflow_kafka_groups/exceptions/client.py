@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class KafkaGroupsError(Exception):
-    """The base class of all errors of this package."""
+    """The base class of all errors of this package.
+
+    Errors can be pickled and copied, as results are that hold them: a pool of processes hangs when one cannot.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Not with the arguments of each class, as Python does it: an error keeps the message made of them.
+        return _restore, (type(self), self.args, self.__dict__)
 
 
 class ConfigurationError(KafkaGroupsError, ValueError):
@@ -142,6 +152,13 @@ class BrokerError(KafkaGroupsError):
 
 class OutcomeUnknownError(KafkaGroupsError):
     """A change was sent, but its response was lost: it may have happened. Check before deciding anything."""
+
+
+def _restore(kind: type[KafkaGroupsError], args: tuple[Any, ...], attributes: Mapping[str, Any]) -> KafkaGroupsError:
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(attributes)
+    return error
 
 
 def _shorten(value: object) -> str:

@@ -2,11 +2,61 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from airflow_kafka_groups import exceptions
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+
+BROKER_ERROR = exceptions.BrokerError(68, "NON_EMPTY_GROUP", "it has members", api="DeleteGroups", broker_id=1)
+SAMPLES: dict[type[KafkaGroupsError], tuple[Any, ...]] = {
+    exceptions.ClientClosedError: (),
+    exceptions.ConfigurationError: ("port", "x", "give a number"),
+    exceptions.UnsupportedByClientError: ("port", "x", "give a number"),
+    exceptions.ConnectionFailedError: ("b1:9092", "refused"),
+    exceptions.AuthenticationFailedError: ("b1:9092", "refused"),
+    exceptions.NoBrokerAvailableError: ("b1:9092", "refused"),
+    exceptions.PartitionsFailedError: ("g", {TopicPartition("t", 0): BROKER_ERROR}),
+    exceptions.PartitionOffsetsError: ("g", {TopicPartition("t", 0): BROKER_ERROR}, GroupOffsets("g")),
+    exceptions.PartlyDeletedError: ("g", BROKER_ERROR),
+    exceptions.IncompleteListingError: ({1: BROKER_ERROR},),
+    exceptions.UnexpectedGroupTypeError: ("g", "share"),
+    exceptions.GroupsFailedError: ({"g": BROKER_ERROR}, 2),
+    exceptions.InvalidAssignmentError: ("g", ["m1"], ["m2"]),
+    exceptions.QuietTimeError: ("it is Sunday", None),
+}
+"""The arguments of errors that are made of other things than a message."""
+ERRORS = [each for _, each in inspect.getmembers(exceptions, inspect.isclass) if issubclass(each, KafkaGroupsError)]
+
+
+@pytest.mark.parametrize("kind", ERRORS)
+@pytest.mark.parametrize("moved", [lambda error: pickle.loads(pickle.dumps(error)), copy.copy, copy.deepcopy])
+def test_an_error_arrives_in_another_process_as_it_was(
+    kind: type[KafkaGroupsError], moved: Callable[[KafkaGroupsError], KafkaGroupsError]
+) -> None:
+    of_group = issubclass(kind, exceptions.MembershipError)
+    arguments = SAMPLES.get(kind, ("g", "it ended") if of_group else ("it failed",))
+    error = copy.copy(BROKER_ERROR) if kind is exceptions.BrokerError else kind(*arguments)
+    error.add_note("a note")
+    there = moved(error)
+    assert (type(there), str(there), there.args) == (kind, str(error), error.args)
+    assert {name: str(value) for name, value in vars(there).items()} == {
+        name: str(value) for name, value in vars(error).items()
+    }
+
+
+def test_results_with_a_failed_group_arrive_in_another_process() -> None:
+    results = GroupResults([GroupResult[None]("g", error=BROKER_ERROR)])
+    (error,) = pickle.loads(pickle.dumps(results)).failed.values()
+    assert (error.code, error.broker_id, str(error)) == (68, 1, str(BROKER_ERROR))
 
 
 def test_the_drawing_shows_every_error_in_its_place() -> None:
