@@ -224,6 +224,8 @@ async def _of_other_types(
 ) -> dict[str, GroupResult[None]]:
     """Return the groups that must not be deleted: of another type, or of a type that could not be read."""
     others = set(GroupType) - types - {GroupType.UNKNOWN}
+    if GroupType.CLASSIC not in types:  # as those are whose type a broker is too old to report
+        others.add(GroupType.UNKNOWN)
     if not (wanted and others):
         return {}
     listings = await list_groups(calls, types=others)

@@ -76,7 +76,8 @@ async def list_groups(
     wanted_states = tuple(GroupState(state) for state in states)
     wanted_types = tuple(GroupType(kind) for kind in types)
     pattern = pattern_of(group_id_pattern)
-    handler = ListGroupsHandler(wanted_states, wanted_types)
+    reported = tuple(kind for kind in wanted_types if kind is not GroupType.UNKNOWN)
+    handler = ListGroupsHandler(wanted_states, reported)
     is_filtered = bool(wanted_states or wanted_types or pattern)
     for _ in range(_TRIES):
         before = await calls.cluster.fresh_metadata()
