@@ -25,12 +25,12 @@ from types import TracebackType
 
 from airflow_kafka_groups.cluster.bootstrap import Bootstrap
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.home import Home
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
-    ClientClosedError,
     ConfigurationError,
     ConnectionFailedError,
     KafkaGroupsError,
@@ -79,10 +79,10 @@ class ClusterClient:
         self._opening: dict[_Slot, asyncio.Task[BrokerConnection]] = {}
         self._refused: dict[_Slot, float] = {}
         self._fresh_at = -_JUST_NOW
-        self._closed = False
+        self.home = Home()
 
     async def __aenter__(self) -> ClusterClient:
-        self._closed = False
+        self.home.open()
         try:
             await self.refresh()
         except BaseException:
@@ -97,7 +97,8 @@ class ClusterClient:
 
     async def aclose(self) -> None:
         """Close every connection. Calls that still run fail with ``ClientClosedError`` where they need another."""
-        self._closed = True
+        if not self.home.close():
+            return
         opening, self._opening = list(self._opening.values()), {}
         for task in opening:
             task.cancel()
@@ -111,7 +112,7 @@ class ClusterClient:
 
         Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
         """
-        self._require_open()
+        self.home.require_open()
         limit = self.config.api_timeout
         try:
             async with asyncio.timeout(limit):
@@ -150,7 +151,7 @@ class ClusterClient:
         bootstrap = Bootstrap(self.config, self._connect, self._ask_metadata)
         try:
             metadata = await bootstrap.metadata()
-            self._require_open()
+            self.home.require_open()
             times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
             for broker_id, broker in metadata.brokers.items():
                 here, slot = (broker.host, broker.port), (broker_id, 0)
@@ -197,6 +198,7 @@ class ClusterClient:
 
         Open connections come first, those to ``avoid`` last. Raises what ``connection`` raises for the last broker.
         """
+        self.home.require()
         *others, last = sorted(self.metadata.brokers, key=lambda id_: (id_ in avoid, (id_, 0) not in self._connections))
         for broker_id in others:
             try:
@@ -226,7 +228,7 @@ class ClusterClient:
         connection = self.open_connection(broker_id, number)
         if connection is not None:
             return connection
-        self._require_open()
+        self.home.require_open()
         slot = broker_id, number
         if time.monotonic() < self._refused.get(slot, 0.0):
             return await self.connection(broker_id)
@@ -240,7 +242,7 @@ class ClusterClient:
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
-                self._require_open()  # the client was closed, and nobody has cancelled the caller
+                self.home.require_open()  # the client was closed, and nobody has cancelled the caller
             raise
         except ConnectionFailedError as error:
             own = self.open_connection(broker_id) if number else None
@@ -249,10 +251,6 @@ class ClusterClient:
             log.debug("broker %s takes no further connection: %s", broker_id, error)
             self._refused[slot] = time.monotonic() + _REFUSED_FOR
             return own
-
-    def _require_open(self) -> None:
-        if self._closed:
-            raise ClientClosedError
 
     def _share(self, slot: _Slot, opening: asyncio.Task[BrokerConnection]) -> None:
         """Share the attempt to open a connection with all callers that need it."""

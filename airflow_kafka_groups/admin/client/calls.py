@@ -227,6 +227,7 @@ class Calls:
         handler: AdminHandler[K, V] | None,
         mapping: Mapping[K, BrokerId] | None = None,
     ) -> AdminDriver[K, V]:
+        self.cluster.home.require()
         return AdminDriver(
             keys,
             brokers=list(self.cluster.metadata.brokers),

@@ -1,0 +1,48 @@
+"""Where a client may be used: in the process and the event loop in which it was opened, until it is closed.
+
+A fork shares the sockets: each process would take the answers of the other one for its own. The connections of another
+loop get their answers in that one, or never if it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from airflow_kafka_groups.exceptions import ClientClosedError, ConfigurationError
+
+
+class Home:
+    """The process and the event loop of a client; any will do until it is opened."""
+
+    def __init__(self) -> None:
+        self._closed = False
+        self._place: tuple[int, asyncio.AbstractEventLoop] | None = None
+
+    def open(self) -> None:
+        """Note where the client is opened."""
+        self._closed, self._place = False, (os.getpid(), asyncio.get_running_loop())
+
+    def close(self) -> bool:
+        """Note that the client is closed; return whether its connections are those of this process."""
+        self._closed = True
+        return self._place is None or self._place[0] == os.getpid()
+
+    def require(self) -> None:
+        """Raise ``ConfigurationError`` in another place than the one in which the client was opened."""
+        if self._place is None:
+            return
+        process, loop = self._place
+        for where, is_other in (
+            ("process (a fork)", process != os.getpid()),
+            ("event loop", loop is not asyncio.get_running_loop()),
+        ):
+            if is_other:
+                remedy = f"open one of its own in each: `async with AdminClient(config) as admin:` in this {where}"
+                raise ConfigurationError("client", None, f"it was opened in another {where}; {remedy}")
+
+    def require_open(self) -> None:
+        """Raise ``ClientClosedError`` after the client was closed, and what ``require`` raises."""
+        self.require()
+        if self._closed:
+            raise ClientClosedError

@@ -1,0 +1,70 @@
+"""A client stays in the process and the event loop in which it was opened."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+import pytest
+
+from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, METADATA
+from tests.fakes.cluster import FakeCluster
+from tests.unit.admin.client.faults import client
+
+CALLS = {
+    "list": lambda admin: admin.list_groups(),
+    "describe": lambda admin: admin.describe_consumer_groups(["g0"]),
+    "offsets": lambda admin: admin.list_consumer_group_offsets(["g0"]),
+    "delete": lambda admin: admin.delete_consumer_groups(["g0"]),
+    "allowed": lambda admin: admin.authorized_operations(["t"]),
+    "cluster": lambda admin: admin.describe_cluster(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_fork_asks_nothing_over_the_connections_that_it_shares(
+    call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both would send requests with the same ids over one socket, and each take the answers of the other."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        sent = len(fake.sent)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            with pytest.raises(ConfigurationError, match=r"another process \(a fork\); open one"):
+                await CALLS[call](admin)
+            await admin.__aexit__(None, None, None)
+            assert fake.open_connections, "they are those of the parent"
+        assert len(fake.sent) == sent
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_another_event_loop_is_refused_at_once(call: str) -> None:
+    """The connections would get the answers in their own loop, and this one would wait for nothing."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+
+        async def elsewhere(admin: AdminClient) -> None:
+            await CALLS[call](admin)
+
+        with pytest.raises(ConfigurationError, match="another event loop; open one"):
+            await asyncio.to_thread(asyncio.run, elsewhere(admin))
+        assert fake.requests(DELETE_GROUPS) == []
+
+
+def test_a_closed_client_is_opened_again_in_another_loop() -> None:
+    async def twice() -> AdminClient:
+        async with FakeCluster(groups={"g0"}) as fake:
+            async with client(fake) as admin:
+                assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
+            await asyncio.to_thread(asyncio.run, again(admin))
+            assert len(fake.requests(METADATA)) > 1
+        return admin
+
+    async def again(admin: AdminClient) -> None:
+        async with admin:
+            assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
+
+    asyncio.run(twice())
