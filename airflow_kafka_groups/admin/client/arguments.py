@@ -69,7 +69,8 @@ def one_or_many(
         for group_id, spec in groups.items():
             if not isinstance(spec, ListConsumerGroupOffsetsSpec):
                 raise ConfigurationError(f"groups[{group_id!r}]", spec, "give a ListConsumerGroupOffsetsSpec")
-            specs[group_id] = spec
+            some = spec.topic_partitions  # read once: an iterator would be empty when the group is asked for again
+            specs[group_id] = spec if some is None else ListConsumerGroupOffsetsSpec(tuple(partitions_of(some)))
     return wanted, specs
 
 
