@@ -29,6 +29,7 @@ from airflow_kafka_groups.admin.results import GroupResult, GroupResults, is_not
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.routing import java_hashes, partitions_of_hashes
 from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
     IncompleteListingError,
     KafkaGroupsError,
     OutcomeUnknownError,
@@ -258,7 +259,11 @@ async def _empty_in_slices(
 
 def _send_by(send_within: float | None) -> float:
     """Return the time, on ``cluster.clock``, after which no request leaves."""
-    return math.inf if send_within is None else clock.now() + send_within
+    if send_within is None:
+        return math.inf
+    if not isinstance(send_within, int | float) or math.isnan(send_within):  # no time is later than one that is none
+        raise ConfigurationError("send_within", send_within, "give a number of seconds, or leave it out")
+    return clock.now() + send_within
 
 
 def _offsets_partition_count(calls: Calls) -> int:

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.exceptions import DeadlineExceededError, NotSentError
+from airflow_kafka_groups.exceptions import ConfigurationError, DeadlineExceededError, NotSentError
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
@@ -132,3 +132,19 @@ async def test_a_change_that_still_waits_for_a_connection_at_the_deadline_has_no
             results = await admin.alter_consumer_group_offsets({"g": {TopicPartition("t", 0): OffsetAndMetadata(7)}})
         assert fake.requests(OFFSET_COMMIT) == []
     assert isinstance(results["g"].error, NotSentError), "it is known that nothing was committed"
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), "3"])
+async def test_a_time_that_is_no_number_is_refused_before_anything_is_sent(seconds: float) -> None:
+    """No time is later than NaN: a request would leave however old the reading is."""
+    where = TopicPartition("t", 0)
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        for change in (
+            admin.delete_consumer_groups(["g0"], send_within=seconds),
+            admin.alter_consumer_group_offsets({"g0": {where: OffsetAndMetadata(1)}}, send_within=seconds),
+            admin.delete_consumer_group_offsets("g0", [where], send_within=seconds),
+        ):
+            with pytest.raises(ConfigurationError, match=r"send_within.*: give a number of seconds"):
+                await change
+    assert fake.groups == {"g0"}
+    assert not {sent.api for sent in fake.sent} & {"DeleteGroups", "OffsetCommit", "OffsetDelete"}
