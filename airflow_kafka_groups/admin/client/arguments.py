@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import cast
+from typing import SupportsIndex, cast
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -32,15 +32,31 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
     """
     if isinstance(group_ids, str | bytes):
         raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
-    unique = _unique(group_ids)
-    if set(map(type, unique)) == {str} and max(map(len, unique)) <= _SURELY_SHORT:  # as nearly always
-        return unique
+    if not isinstance(group_ids, Iterable):
+        raise ConfigurationError(name, group_ids, "give a list of ids")
+    try:
+        unique = _unique(group_ids)
+    except TypeError as error:  # a list in the list has no hash
+        raise ConfigurationError(name, group_ids, f"every id must be a string: {error}") from error
+    if set(map(type, unique)) == {str} and all(map(str.isascii, unique)) and max(map(len, unique)) <= _SURELY_SHORT:
+        return unique  # as nearly always
     for group_id in unique:
         if not isinstance(group_id, str):
             raise ConfigurationError(name, group_id, "every id must be a string")
-        if len(group_id.encode("utf-8", "replace")) > _MAX_ID_BYTES:
-            raise ConfigurationError(name, group_id, f"an id has at most {_MAX_ID_BYTES} bytes")
+        _check_text(name, group_id, "an id")
     return unique
+
+
+def _check_text(name: str, text: str, what: str) -> None:
+    """Raise ``ConfigurationError`` for a text that a request cannot have in it."""
+    if text.isascii() and len(text) <= _MAX_ID_BYTES:
+        return
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:  # half of a pair, as of a file that was read with ``surrogateescape``
+        raise ConfigurationError(name, text, f"{what} is text that can be written as UTF-8: read it as such") from None
+    if size > _MAX_ID_BYTES:
+        raise ConfigurationError(name, text, f"{what} has at most {_MAX_ID_BYTES} bytes")
 
 
 def _unique(group_ids: Iterable[str]) -> list[str]:
@@ -76,10 +92,14 @@ def one_or_many(
 
 def partition_specs_of(specs: Mapping[TopicPartition, OffsetSpec]) -> dict[TopicPartition, OffsetSpec]:
     """Return the specs with real ``TopicPartition`` keys (plain pairs are accepted)."""
+    if not isinstance(specs, Mapping):
+        raise ConfigurationError("specs", specs, "give a mapping of partition to OffsetSpec")
     checked: dict[TopicPartition, OffsetSpec] = {}
     for key, spec in specs.items():
         if not isinstance(spec, OffsetSpec):
             raise ConfigurationError(f"specs[{key!r}]", spec, "give an OffsetSpec, e.g. OffsetSpec.latest()")
+        if not (_is_whole(spec.timestamp, -_MAX_OFFSET, _MAX_OFFSET)):
+            raise ConfigurationError(f"specs[{key!r}]", spec.timestamp, "a time is a whole number of milliseconds")
         checked[_partition(key)] = spec
     return checked
 
@@ -95,18 +115,36 @@ def commits_of(offsets: Mapping[str, Commits]) -> dict[str, Commits]:
     Raises ``ConfigurationError`` for an offset below 0: -1 reads as "no commit", and is not a way to delete one.
     """
     checked: dict[str, Commits] = {}
+    if not isinstance(offsets, Mapping):
+        raise ConfigurationError("offsets", offsets, "give a mapping of group id to its offsets by partition")
     for group_id in group_ids_of(offsets, "offsets"):
         of_group = offsets[group_id]
         if not (isinstance(of_group, GroupOffsets) and _are_commits(of_group)):
+            if not isinstance(of_group, Mapping):
+                raise ConfigurationError(f"offsets[{group_id!r}]", of_group, "give a mapping of partition to offset")
             named = {_partition(key): value for key, value in of_group.items()}
             for partition, value in named.items():
                 if not isinstance(value, OffsetAndMetadata):
                     raise ConfigurationError(_field(group_id, partition), value, "give an OffsetAndMetadata")
-                if not 0 <= value.offset <= _MAX_OFFSET:
-                    raise ConfigurationError(_field(group_id, partition), value.offset, "an offset is 0 to 2**63 - 1")
+                _check_commit(_field(group_id, partition), value)
             of_group = cast("Commits", GroupOffsets.from_mapping(group_id, named))  # each partition has one
         checked[group_id] = of_group
     return checked
+
+
+def _check_commit(name: str, value: OffsetAndMetadata) -> None:
+    offset, metadata, epoch = value
+    if not _is_whole(offset, 0, _MAX_OFFSET):
+        raise ConfigurationError(name, offset, "an offset is 0 to 2**63 - 1")
+    if not isinstance(metadata, str):
+        raise ConfigurationError(f"{name}.metadata", metadata, "give a string, empty for none")
+    _check_text(f"{name}.metadata", metadata, "metadata")
+    if epoch is not None and not _is_whole(epoch, -1, _MAX_PARTITION):
+        raise ConfigurationError(f"{name}.leader_epoch", epoch, "an epoch is 0 to 2**31 - 1, or None")
+
+
+def _is_whole(value: object, least: int, most: int) -> bool:
+    return isinstance(value, SupportsIndex) and least <= value.__index__() <= most
 
 
 def _are_commits(offsets: GroupOffsets) -> bool:
@@ -133,6 +171,7 @@ def _field(group_id: str, partition: TopicPartition) -> str:
 def _partition(key: object) -> TopicPartition:
     match key:
         case (str(topic), int(partition)) if 0 <= partition <= _MAX_PARTITION:
+            _check_text("partition", topic, "a topic")
             return TopicPartition(topic, partition)
     raise ConfigurationError("partition", key, "give TopicPartition(topic, partition number of 0 or more)")
 

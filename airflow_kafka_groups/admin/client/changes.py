@@ -257,7 +257,7 @@ async def _empty_in_slices(
     return GroupResult(group_id)
 
 
-def _send_by(send_within: float | None) -> float:
+def _send_by(send_within: object) -> float:
     """Return the time, on ``cluster.clock``, after which no request leaves."""
     if send_within is None:
         return math.inf

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from airflow_kafka_groups.admin.client import arguments
 from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.exceptions import ConfigurationError, PartitionOffsetsError
-from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, TopicPartition
+from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client
@@ -48,3 +50,59 @@ async def test_a_partition_that_is_none_is_named_before_anything_is_asked(partit
         with pytest.raises(ConfigurationError, match="partition"):
             await admin.list_consumer_group_offsets({"g0": spec})
     assert fake.requests(OFFSET_FETCH) == []
+
+
+HALF = "\ud800"
+"""Half of a pair: what files have that are not UTF-8, read with ``surrogateescape``."""
+WHERE = TopicPartition("t", 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "named"),
+    [
+        ("describe_consumer_groups", (["g", HALF],), "group_ids .*UTF-8"),
+        ("delete_consumer_groups", (["g", HALF],), "group_ids .*UTF-8"),
+        ("list_consumer_group_offsets", (["g", HALF],), "groups .*UTF-8"),
+        ("find_coordinators", (["g", HALF],), "keys .*UTF-8"),
+        ("describe_consumer_groups", (None,), "group_ids: give a list"),
+        ("describe_consumer_groups", ([["g"]],), "group_ids .*string"),
+        ("delete_consumer_group_offsets", ("g", [(HALF, 0)]), "partition .*UTF-8"),
+        ("delete_consumer_group_offsets", ("g", [("t" * 40_000, 0)]), "partition .*32767"),
+        ("alter_consumer_group_offsets", ({HALF: {WHERE: OffsetAndMetadata(1)}},), "offsets .*UTF-8"),
+        ("alter_consumer_group_offsets", ({"g": [WHERE]},), "mapping of partition"),
+        ("alter_consumer_group_offsets", ([("g", {})],), "mapping of group id"),
+        *[
+            ("alter_consumer_group_offsets", ({"g": {WHERE: value}},), rf"offsets\['g'\]\[t\[0\]\]{named}")
+            for value, named in (
+                (OffsetAndMetadata("5"), " .*an offset is"),  # type: ignore[arg-type]  # the mistake, as below
+                (OffsetAndMetadata(5.0), " .*an offset is"),  # type: ignore[arg-type]
+                (OffsetAndMetadata(5, None), r"\.metadata: give a string"),  # type: ignore[arg-type]
+                (OffsetAndMetadata(5, HALF), r"\.metadata .*UTF-8"),
+                (OffsetAndMetadata(5, "m" * 40_000), r"\.metadata .*32767"),
+                (OffsetAndMetadata(5, "", 2**31), r"\.leader_epoch .*an epoch is"),
+                (OffsetAndMetadata(5, "", -5), r"\.leader_epoch .*an epoch is"),
+            )
+        ],
+        ("list_offsets", ([WHERE],), "specs .*mapping"),
+        ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(1.5e12)},), "specs.*milliseconds"),  # type: ignore[arg-type]
+        ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(2**63)},), "specs.*milliseconds"),
+        ("list_offsets", ({(HALF, 0): OffsetSpec.latest()},), "partition .*UTF-8"),
+    ],
+)
+async def test_what_no_request_can_carry_is_named_before_anything_is_asked(
+    call: str, arguments: tuple[Any, ...], named: str
+) -> None:
+    async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
+        sent = len(fake.sent)
+        with pytest.raises(ConfigurationError, match=named):
+            await getattr(admin, call)(*arguments)
+        assert len(fake.sent) == sent
+
+
+def test_ids_with_other_letters_are_taken_as_they_are() -> None:
+    assert group_ids_of(["ü" * 16_383, "\U0001f600", "a\0b", "x" * 32_767]) == [
+        "ü" * 16_383,
+        "\U0001f600",
+        "a\0b",
+        "x" * 32_767,
+    ]
