@@ -17,22 +17,23 @@ class Home:
 
     def __init__(self) -> None:
         self._closed = False
-        self._place: tuple[int, asyncio.AbstractEventLoop] | None = None
+        self.place: tuple[int, asyncio.AbstractEventLoop] | None = None
+        """The process id and the loop in which the client was opened; ``None`` before."""
 
     def open(self) -> None:
         """Note where the client is opened."""
-        self._closed, self._place = False, (os.getpid(), asyncio.get_running_loop())
+        self._closed, self.place = False, (os.getpid(), asyncio.get_running_loop())
 
     def close(self) -> bool:
         """Note that the client is closed; return whether its connections are those of this process."""
         self._closed = True
-        return self._place is None or self._place[0] == os.getpid()
+        return self.place is None or self.place[0] == os.getpid()
 
     def require(self) -> None:
         """Raise ``ConfigurationError`` in another place than the one in which the client was opened."""
-        if self._place is None:
+        if self.place is None:
             return
-        process, loop = self._place
+        process, loop = self.place
         for where, is_other in (
             ("process (a fork)", process != os.getpid()),
             ("event loop", loop is not asyncio.get_running_loop()),

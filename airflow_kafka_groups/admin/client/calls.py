@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
@@ -227,13 +228,15 @@ class Calls:
         handler: AdminHandler[K, V] | None,
         mapping: Mapping[K, BrokerId] | None = None,
     ) -> AdminDriver[K, V]:
-        self.cluster.home.require()
+        loop, home = asyncio.get_running_loop(), self.cluster.home
+        if home.place != (os.getpid(), loop):  # else there is nothing to ask
+            home.require()
         return AdminDriver(
             keys,
             brokers=list(self.cluster.metadata.brokers),
             lookup=lookup,
             handler=handler,
-            deadline=asyncio.get_running_loop().time() + self.config.api_timeout,
+            deadline=loop.time() + self.config.api_timeout,
             mapping=mapping,
             limits=self._limits,
             throttled=self._throttled,
