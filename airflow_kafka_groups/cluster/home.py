@@ -11,9 +11,11 @@ import os
 
 from airflow_kafka_groups.exceptions import ClientClosedError, ConfigurationError
 
+_OPENED = "`async with AdminClient(config) as admin:`"
+
 
 class Home:
-    """The process and the event loop of a client; any will do until it is opened."""
+    """The process and the event loop of a client."""
 
     def __init__(self) -> None:
         self._closed = False
@@ -30,16 +32,16 @@ class Home:
         return self.place is None or self.place[0] == os.getpid()
 
     def require(self) -> None:
-        """Raise ``ConfigurationError`` in another place than the one in which the client was opened."""
-        if self.place is None:
-            return
+        """Raise ``ConfigurationError`` for a client that is not open, or was opened in another place."""
+        if self.place is None:  # it knows no broker, so that calls would wait for one until their deadline
+            raise ConfigurationError("client", None, f"it is not open: call it inside of {_OPENED}")
         process, loop = self.place
         for where, is_other in (
             ("process (a fork)", process != os.getpid()),
             ("event loop", loop is not asyncio.get_running_loop()),
         ):
             if is_other:
-                remedy = f"open one of its own in each: `async with AdminClient(config) as admin:` in this {where}"
+                remedy = f"open one of its own in each: {_OPENED} in this {where}"
                 raise ConfigurationError("client", None, f"it was opened in another {where}; {remedy}")
 
     def require_open(self) -> None:

@@ -286,6 +286,7 @@ async def test_who_waits_for_a_connection_when_the_client_is_closed_is_told() ->
     async with asyncio.timeout(5):
         client = ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": "b:1"}), never)
         client.metadata = ClusterMetadata(brokers={1: Broker(broker_id=1, host="b", port=1)})
+        client.home.open()
         waiting = asyncio.create_task(client.connection(1))
         await connecting.wait()
         await client.aclose()
@@ -311,6 +312,7 @@ async def test_a_connection_that_takes_nothing_new_is_replaced_when_what_is_unde
 
     client = ClusterClient(ClientConfig.from_librdkafka({"bootstrap.servers": "b:1"}), connect)
     client.metadata = ClusterMetadata(brokers={1: Broker(broker_id=1, host="b", port=1)})
+    client.home.open()
     first = await client.connection(1)
     assert await client.connection(1) is first
     cast("Any", first).usable = False

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, METADATA
 from tests.fakes.cluster import FakeCluster
@@ -52,6 +52,16 @@ async def test_another_event_loop_is_refused_at_once(call: str) -> None:
         with pytest.raises(ConfigurationError, match="another event loop; open one"):
             await asyncio.to_thread(asyncio.run, elsewhere(admin))
         assert fake.requests(DELETE_GROUPS) == []
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_a_client_that_nobody_opened_says_so_at_once(call: str) -> None:
+    """It knows no broker: calls waited for one until their deadline, or left connections open that nobody closes."""
+    async with FakeCluster(groups={"g0"}) as fake:
+        admin = AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": fake.bootstrap}))
+        with pytest.raises(ConfigurationError, match="it is not open: call it inside of `async with"):
+            await CALLS[call](admin)
+        assert fake.sent == []
 
 
 def test_a_closed_client_is_opened_again_in_another_loop() -> None:

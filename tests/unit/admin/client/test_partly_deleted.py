@@ -38,6 +38,7 @@ class ScriptedCalls(Calls):
 
     def __init__(self, *errors: KafkaGroupsError | None) -> None:
         super().__init__(ClientConfig(bootstrap_servers=(("b", 9092),)))
+        self.cluster.home.open()
         self.cluster.fresh_metadata = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
         self.cluster.refresh = AsyncMock(return_value=ClusterMetadata())  # type: ignore[method-assign]
         self.errors = list(errors)
