@@ -134,7 +134,7 @@ class AdminClient:
 
         Keys that fail are in ``.failed``; raises only for bad arguments.
         """
-        return await self._calls.find_coordinators(group_ids_of(keys, "keys"), CoordinatorType(key_type))
+        return await self._calls.find_coordinators(group_ids_of(keys, "keys"), key_type)
 
     async def list_groups(
         self,
@@ -224,7 +224,7 @@ class AdminClient:
         Each partition is asked for its ends once, however many groups read it. Groups whose offsets cannot be read are
         in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
         """
-        results = await self.list_consumer_group_offsets(groups)
+        results = await self._calls.ask_coordinators(*self._offsets_handler(groups, require_stable=False))
         partitions = partitions_of(results.succeeded.values())
         # Not before all commits are read: one that is newer than the end offset would look like a recreated topic.
         starts, ends = await asyncio.gather(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from typing import SupportsIndex, cast
+from enum import Enum
+from typing import SupportsIndex, TypeVar, cast
 
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -16,6 +17,7 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 
+E = TypeVar("E", bound=Enum)
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 _MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
@@ -176,6 +178,23 @@ def _partition(key: object) -> TopicPartition:
     raise ConfigurationError("partition", key, "give TopicPartition(topic, partition number of 0 or more)")
 
 
+def members_of(kind: type[E], values: Iterable[E | str], name: str) -> tuple[E, ...]:
+    """Return the members of an enumeration that callers name.
+
+    Raises ``ConfigurationError`` for a single string (its letters are not meant), and for what is no member.
+    """
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ConfigurationError(name, values, f"give a list; of {', '.join(str(each.value) for each in kind)}")
+    found: list[E] = []
+    for value in values:
+        try:
+            found.append(kind(value))
+        except ValueError:
+            known = ", ".join(str(each.value) for each in kind)
+            raise ConfigurationError(name, value, f"use one of {known}") from None
+    return tuple(found)
+
+
 def pattern_of(text: str | None) -> re.Pattern[str] | None:
     """Compile a regular expression for group ids.
 
@@ -185,5 +204,5 @@ def pattern_of(text: str | None) -> re.Pattern[str] | None:
         return None
     try:
         return re.compile(text)
-    except re.error as error:
+    except (re.error, TypeError) as error:
         raise ConfigurationError("group_id_pattern", text, f"is not a regular expression: {error}") from error

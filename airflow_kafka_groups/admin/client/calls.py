@@ -13,6 +13,7 @@ from math import ceil
 from operator import itemgetter
 from typing import cast
 
+from airflow_kafka_groups.admin.client.arguments import members_of
 from airflow_kafka_groups.admin.client.change_policy import AllowAll, ChangePolicy
 from airflow_kafka_groups.admin.engine import runner
 from airflow_kafka_groups.admin.engine.driver import AdminDriver
@@ -128,7 +129,8 @@ class Calls:
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
         """Find the coordinator of each key."""
-        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(key_type), None)
+        (kind,) = members_of(CoordinatorType, [key_type], "key_type")
+        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(kind), None)
         return await self._gather(keys, driver)
 
     async def ask_leaders(

@@ -10,7 +10,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, partitions_of
+from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, members_of, partitions_of
 from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.client.listing import list_groups
 from airflow_kafka_groups.admin.handlers.change_group_offsets import (
@@ -59,10 +59,13 @@ async def delete_groups(
     """
     send_by = _send_by(send_within)
     wanted = group_ids_of(group_ids)
+    allowed_types = frozenset(members_of(GroupType, types, "types"))
+    given: object = offsets
+    if not isinstance(given, Mapping) or not all(isinstance(each, GroupOffsets) for each in given.values()):
+        raise ConfigurationError("offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets")
     refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
     done = _failed(refused)
     allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
-    allowed_types = frozenset(GroupType(kind) for kind in types)
     checking = asyncio.create_task(_of_other_types(calls, allowed, allowed_types))
     try:
         # While the brokers look through their groups: hashing ids is most of what there is to compute.

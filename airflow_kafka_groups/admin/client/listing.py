@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
-from airflow_kafka_groups.admin.client.arguments import pattern_of
+from airflow_kafka_groups.admin.client.arguments import members_of, pattern_of
 from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.admin.handlers.describe_groups import DescribeClassicGroupsHandler
 from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
@@ -73,8 +73,8 @@ async def list_groups(
     where all groups are listed, whose leader could not load them, and all brokers of a product that lists no empty
     groups.
     """
-    wanted_states = tuple(GroupState(state) for state in states)
-    wanted_types = tuple(GroupType(kind) for kind in types)
+    wanted_states = members_of(GroupState, states, "states")
+    wanted_types = members_of(GroupType, types, "types")
     pattern = pattern_of(group_id_pattern)
     reported = tuple(kind for kind in wanted_types if kind is not GroupType.UNKNOWN)
     handler = ListGroupsHandler(wanted_states, reported)

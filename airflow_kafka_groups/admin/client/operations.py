@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.admin.client.calls import Calls
 from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, RequestTimeoutError
 from airflow_kafka_groups.models import BrokerId, CoordinatorType
@@ -20,7 +21,7 @@ _TRIES = 3
 
 async def authorized_operations(calls: Calls, topics: Iterable[str]) -> MetadataAnswer:
     """Ask what this user may do with the cluster and with some topics; another broker, where one is lost or silent."""
-    names, asked = list(topics), list[BrokerId]()
+    names, asked = group_ids_of(topics, "topics"), list[BrokerId]()
     while True:
         broker_id, connection = await calls.cluster.any_connection(asked)
         asked.append(broker_id)

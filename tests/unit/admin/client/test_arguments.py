@@ -58,7 +58,7 @@ WHERE = TopicPartition("t", 0)
 
 
 @pytest.mark.parametrize(
-    ("call", "arguments", "named"),
+    "call",
     [
         ("describe_consumer_groups", (["g", HALF],), "group_ids .*UTF-8"),
         ("delete_consumer_groups", (["g", HALF],), "group_ids .*UTF-8"),
@@ -83,6 +83,16 @@ WHERE = TopicPartition("t", 0)
                 (OffsetAndMetadata(5, "", -5), r"\.leader_epoch .*an epoch is"),
             )
         ],
+        ("list_consumer_group_lag", ("orders",), "groups .*give a list"),
+        ("authorized_operations", ("orders",), "topics .*give a list"),
+        ("find_coordinators", (["g"],), {"key_type": 7}, "key_type .*use one of 0, 1, 2"),
+        ("list_groups", (), {"states": "Empty"}, "states .*give a list"),
+        ("list_groups", (), {"states": ["empty"]}, "states .*use one of Unknown, Empty"),
+        ("list_groups", (), {"types": None}, "types: give a list"),
+        ("list_groups", (), {"group_id_pattern": 5}, "group_id_pattern .*regular expression"),
+        ("delete_consumer_groups", (["g"],), {"types": "classic"}, "types .*give a list"),
+        ("delete_consumer_groups", (["g"],), {"types": ["Classic"]}, "types .*use one of unknown, classic"),
+        ("delete_consumer_groups", (["g"],), {"offsets": {"g": {WHERE: 1}}}, "offsets: give the GroupOffsets"),
         ("list_offsets", ([WHERE],), "specs .*mapping"),
         ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(1.5e12)},), "specs.*milliseconds"),  # type: ignore[arg-type]
         ("list_offsets", ({WHERE: OffsetSpec.for_timestamp(2**63)},), "specs.*milliseconds"),
@@ -90,12 +100,13 @@ WHERE = TopicPartition("t", 0)
     ],
 )
 async def test_what_no_request_can_carry_is_named_before_anything_is_asked(
-    call: str, arguments: tuple[Any, ...], named: str
+    call: tuple[Any, ...],
 ) -> None:
+    name, arguments, *keywords, named = call
     async with FakeCluster(groups={"g"}) as fake, client(fake) as admin:
         sent = len(fake.sent)
         with pytest.raises(ConfigurationError, match=named):
-            await getattr(admin, call)(*arguments)
+            await getattr(admin, name)(*arguments, **dict(*keywords))
         assert len(fake.sent) == sent
 
 
