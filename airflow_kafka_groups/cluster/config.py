@@ -49,12 +49,24 @@ class ClientConfig:
     def __post_init__(self) -> None:
         if not self.bootstrap_servers:
             raise ConfigurationError("bootstrap.servers", None, "give at least one broker as host:port")
+        servers: object = self.bootstrap_servers
+        if not (isinstance(servers, list | tuple) and all(map(_is_server, servers))):
+            remedy = (
+                'give (("b1", 9092), ("b2", 9092)), or ClientConfig.from_librdkafka({"bootstrap.servers": "b1:9092"})'
+            )
+            raise ConfigurationError("bootstrap_servers", None, remedy)  # a password may stand in it
+        client_id: object = self.client_id
+        if not (isinstance(client_id, str) and client_id.isprintable() and len(client_id.encode()) <= _MAX_ID_BYTES):
+            raise ConfigurationError("client_id", client_id, f"give printable text of at most {_MAX_ID_BYTES} bytes")
         for name in ("connect_timeout", "request_timeout", "api_timeout"):
-            if not getattr(self, name) > 0:
+            given = getattr(self, name)
+            if not (isinstance(given, int | float) and given > 0):
                 raise ConfigurationError(name, getattr(self, name), "give a number of seconds above 0")
         for name in ("batch_size", "batches_in_flight", "singles_in_flight", "commit_connections"):
             given = getattr(self, name)
-            if given is not None and given < 1:
+            if given is None and name == "batch_size":
+                continue
+            if not (isinstance(given, int) and given >= 1):
                 raise ConfigurationError(name, getattr(self, name), "must be a whole number of at least 1")
 
     @property
@@ -86,6 +98,16 @@ class ClientConfig:
         """Parse settings as ``from_librdkafka`` does, for a renderer: no source of tokens is chosen."""
         return cls(**{**parse_librdkafka(settings), **overrides})
 
+
+def _is_server(given: object) -> bool:
+    match given:
+        case (str(), int()):
+            return True
+    return False
+
+
+_MAX_ID_BYTES = 32767
+"""A Kafka string has a two-byte length."""
 
 TokenSource = Callable[[ClientConfig], Callable[[str], Any]]
 

@@ -192,3 +192,20 @@ def test_a_key_is_no_path_to_be_shown_nor_is_one_without_its_first_and_last_line
             assert key[:20] not in str(refused.value)
     long = "/etc/kafka/clusters/production/europe/private/client/key"
     assert ClientConfig.from_librdkafka({**given, "ssl.key.location": long}).security.tls.key.location == long
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("bootstrap_servers", value) for value in ("b1:9092", ["b1:9092"], ("b1", 9092), (("b1", "9092"),), 5)],
+        *[("api_timeout", value) for value in ("5", None, float("nan"))],
+        *[("batch_size", value) for value in (1.5, "5", float("inf"))],
+        ("batches_in_flight", None),
+        ("singles_in_flight", 2.5),
+        *[("client_id", value) for value in (None, 5, "\ud800", "x" * 40_000)],
+    ],
+)
+def test_what_a_program_passes_is_checked_and_named(field: str, value: object) -> None:
+    fields: dict[str, Any] = {"bootstrap_servers": (("b1", 9092),), field: value}
+    with pytest.raises(ConfigurationError, match=f"^{field}"):
+        ClientConfig(**fields)
