@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import time
 import weakref
 from collections.abc import Iterator
 
@@ -73,3 +74,26 @@ def test_who_runs_without_it_goes_on_without_it() -> None:
     with collection_paused():
         pass
     assert not gc.isenabled()
+
+
+def test_a_service_whose_calls_overlap_for_ever_does_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    now = 1000.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    before, begun = collection_paused(), 0
+    before.__enter__()
+    thrown_away = weakref.ref(Cycle())
+    while thrown_away() is not None:
+        begun += 1
+        now += 1.0
+        after = collection_paused()
+        after.__enter__()
+        before.__exit__(None, None, None)
+        assert not gc.isenabled(), "there is always one call"
+        assert begun < 20, "nothing was collected meanwhile"
+        before = after
+    before.__exit__(None, None, None)
+    assert begun == 10
