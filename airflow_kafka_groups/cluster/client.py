@@ -77,6 +77,7 @@ class ClusterClient:
         self._advertised: dict[BrokerId, Broker] = {}
         self._unreached: set[BrokerId] = set()
         self._opening: dict[_Slot, asyncio.Task[BrokerConnection]] = {}
+        self._ahead: set[asyncio.Task[BrokerConnection]] = set()  # of which nobody has the connection yet
         self._refused: dict[_Slot, float] = {}
         self._fresh_at = -_JUST_NOW
         self.home = Home()
@@ -99,13 +100,13 @@ class ClusterClient:
         """Close every connection. Calls that still run fail with ``ClientClosedError`` where they need another."""
         if not self.home.close():
             return
-        opening, self._opening = list(self._opening.values()), {}
+        opening, self._opening, self._ahead = {*self._opening.values(), *self._ahead}, {}, set()
         for task in opening:
             task.cancel()
         opened = await asyncio.gather(*opening, return_exceptions=True)
-        connections, self._connections = list(self._connections.values()), {}
-        late = [connection for connection in opened if not isinstance(connection, BaseException)]
-        await asyncio.gather(*(connection.aclose() for connection in (*connections, *late)))
+        connections, self._connections = set(self._connections.values()), {}
+        connections |= {connection for connection in opened if not isinstance(connection, BaseException)}
+        await asyncio.gather(*(connection.aclose() for connection in connections))
 
     async def refresh(self) -> ClusterMetadata:
         """Request the brokers and the leaders of ``__consumer_offsets`` again, for at most the time of a call.
@@ -155,11 +156,13 @@ class ClusterClient:
             times = Counter((broker.host, broker.port) for broker in metadata.brokers.values())
             for broker_id, broker in metadata.brokers.items():
                 here, slot = (broker.host, broker.port), (broker_id, 0)
-                if times[here] > 1 or slot in self._connections or slot in self._opening:
+                unwanted = times[here] > 1 or slot in self._connections or slot in self._opening
+                if unwanted or (opening := bootstrap.take(here)) is None:
                     continue
-                if (opening := bootstrap.take(here)) is not None:
-                    described = opening.done() and opening.result() is self._described_by
-                    self._share(slot, opening if described else asyncio.create_task(self.of_this_cluster(opening)))
+                if not (opening.done() and opening.result() is self._described_by):
+                    self._ahead.add(opening)
+                    opening = asyncio.create_task(self.of_this_cluster(opening))
+                self._share(slot, opening)
             return metadata
         finally:
             await bootstrap.aclose()
@@ -178,6 +181,7 @@ class ClusterClient:
     async def of_this_cluster(self, opening: Awaitable[BrokerConnection]) -> BrokerConnection:
         """Return a connection when it is open and its broker has said that it is of this cluster; close it if not."""
         connection = await opening
+        self._ahead -= {opening}
         if known_id(self.metadata.cluster_id) is not None:
             try:
                 version = connection.versions.choose(METADATA)
