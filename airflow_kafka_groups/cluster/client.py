@@ -202,7 +202,6 @@ class ClusterClient:
 
         Open connections come first, those to ``avoid`` last. Raises what ``connection`` raises for the last broker.
         """
-        self.home.require()
         *others, last = sorted(self.metadata.brokers, key=lambda id_: (id_ in avoid, (id_, 0) not in self._connections))
         for broker_id in others:
             try:

@@ -22,6 +22,7 @@ _TRIES = 3
 async def authorized_operations(calls: Calls, topics: Iterable[str]) -> MetadataAnswer:
     """Ask what this user may do with the cluster and with some topics; another broker, where one is lost or silent."""
     names, asked = group_ids_of(topics, "topics"), list[BrokerId]()
+    calls.cluster.home.require()
     while True:
         broker_id, connection = await calls.cluster.any_connection(asked)
         asked.append(broker_id)
