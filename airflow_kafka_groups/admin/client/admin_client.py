@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self, overload
 
 from airflow_kafka_groups.admin.client import changes, describing, listing, operations
-from airflow_kafka_groups.admin.client.arguments import group_ids_of, one_or_many, partition_specs_of
+from airflow_kafka_groups.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
 from airflow_kafka_groups.admin.client.calls import Calls, Progress
 from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
 from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
@@ -224,7 +224,7 @@ class AdminClient:
         Each partition is asked for its ends once, however many groups read it. Groups whose offsets cannot be read are
         in ``.failed``; a partition whose ends cannot be read has the flag ``UNKNOWN``.
         """
-        results = await self._calls.ask_coordinators(*self._offsets_handler(groups, require_stable=False))
+        results = await self.list_consumer_group_offsets(many(groups, "groups"))
         partitions = partitions_of(results.succeeded.values())
         # Not before all commits are read: one that is newer than the end offset would look like a recreated topic.
         starts, ends = await asyncio.gather(

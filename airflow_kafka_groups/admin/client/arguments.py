@@ -18,6 +18,7 @@ from airflow_kafka_groups.models import (
 )
 
 E = TypeVar("E", bound=Enum)
+Some = TypeVar("Some")
 Commits = Mapping[TopicPartition, OffsetAndMetadata]
 
 _MAX_OFFSET, _MAX_PARTITION = 2**63 - 1, 2**31 - 1
@@ -32,12 +33,8 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 
     Raises ``ConfigurationError`` for a single string (its letters are not meant), and for what is not a string.
     """
-    if isinstance(group_ids, str | bytes):
-        raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
-    if not isinstance(group_ids, Iterable):
-        raise ConfigurationError(name, group_ids, "give a list of ids")
     try:
-        unique = _unique(group_ids)
+        unique = _unique(many(group_ids, name))
     except TypeError as error:  # a list in the list has no hash
         raise ConfigurationError(name, group_ids, f"every id must be a string: {error}") from error
     if set(map(type, unique)) == {str} and all(map(str.isascii, unique)) and max(map(len, unique)) <= _SURELY_SHORT:
@@ -59,6 +56,15 @@ def _check_text(name: str, text: str, what: str) -> None:
         raise ConfigurationError(name, text, f"{what} is text that can be written as UTF-8: read it as such") from None
     if size > _MAX_ID_BYTES:
         raise ConfigurationError(name, text, f"{what} has at most {_MAX_ID_BYTES} bytes")
+
+
+def many(group_ids: Some, name: str) -> Some:
+    """Return what has many ids; raise ``ConfigurationError`` for a single one, and for what has none."""
+    if isinstance(group_ids, str | bytes):
+        raise ConfigurationError(name, group_ids, "give a list of ids; for one, a list with that one")
+    if not isinstance(group_ids, Iterable):
+        raise ConfigurationError(name, group_ids, "give a list of ids")
+    return group_ids
 
 
 def _unique(group_ids: Iterable[str]) -> list[str]:
