@@ -47,7 +47,7 @@ def group_ids_of(group_ids: Iterable[str], name: str = "group_ids") -> list[str]
 
 
 def _check_text(name: str, text: str, what: str) -> None:
-    """Raise ``ConfigurationError`` for a text that a request cannot have in it."""
+    """Raise ``ConfigurationError`` for a string that a request cannot have in it."""
     if text.isascii() and len(text) <= _MAX_ID_BYTES:
         return
     try:
