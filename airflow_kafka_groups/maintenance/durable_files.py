@@ -24,7 +24,12 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, require_absence
-from airflow_kafka_groups.maintenance.plain_stores import create_by_opening, knows_condition, read_range
+from airflow_kafka_groups.maintenance.plain_stores import (
+    create_by_opening,
+    knows_condition,
+    read_range,
+    remove_empty_folder,
+)
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
 
@@ -192,7 +197,7 @@ def remove_folder(folder: StoragePath) -> None:
             _remove_marker(_fs(folder), _key(folder).rstrip("/"))
         # ``rmdir`` of HDFS removes all that is in it, too; and not of each store is known here whether it has folders.
         elif has_folders(folder) and _fs(folder).isdir(_key(folder)) and not list_names(folder):
-            _fs(folder).rmdir(_key(folder))
+            remove_empty_folder(_fs(folder), _key(folder))
 
 
 def _remove_marker(fs: Any, key: str) -> None:

@@ -58,6 +58,20 @@ def read_range(fs: Any, key: str, start: int, end: int) -> bytes:
         return bytes(file.read(end - start))
 
 
+def remove_empty_folder(fs: Any, key: str) -> None:
+    """Remove a folder in which nothing is. ``rmdir`` of sshfs is the one of fsspec that does nothing; it has another.
+
+    Raises what the library raises.
+    """
+    from fsspec.asyn import sync  # type: ignore[import-untyped]
+    from fsspec.spec import AbstractFileSystem
+
+    if hasattr(fs, "_rmdir") and type(fs).rmdir is AbstractFileSystem.rmdir:
+        sync(fs.loop, fs._rmdir, key)
+    else:
+        fs.rmdir(key)
+
+
 def _is_there(fs: Any, key: str) -> bool:
     with suppress(Exception):
         fs.info(key)

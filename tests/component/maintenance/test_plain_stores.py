@@ -14,8 +14,15 @@ import pytest
 from airflow_kafka_groups.doctor.finding import Report, Status
 from airflow_kafka_groups.doctor.storage import examine_storage
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
+from airflow_kafka_groups.maintenance import durable_files
 from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file, remove_file
+from airflow_kafka_groups.maintenance.durable_files import (
+    create_file,
+    list_names,
+    read_file,
+    remove_file,
+    remove_folder,
+)
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.journal.journal import Journal
@@ -140,6 +147,8 @@ async def test_old_files_are_pruned_with_what_a_killed_process_left(server: Sftp
     assert report.foreign == {}
     assert (report.removed["snapshot"], report.removed["cleanup"]) == ((old,), (plan.plan_id,))
     assert {path.name for path in (server.folder / "kafka" / "prod").rglob("*") if path.is_file()} == {f"{new}.json"}
+    again = prune(layout, limits, now=now, dry_run=False)
+    assert (again.removed["snapshot"], again.removed["cleanup"]) == ((), ())  # no folder is left to be found each day
 
 
 def test_the_doctor_finds_it_good_and_leaves_it_as_it_was(server: SftpServer) -> None:
@@ -148,3 +157,14 @@ def test_the_doctor_finds_it_good_and_leaves_it_as_it_was(server: SftpServer) ->
     assert {finding.check: finding.status for finding in report.findings} == dict.fromkeys(
         ("storage", "exclusive creation", "listing"), Status.OK
     )
+    assert list_names(base) == []
+
+
+def test_a_folder_into_which_somebody_puts_a_file_stays(server: SftpServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = sftp_path(server)
+    create_file(base / "a" / "mine.txt", b"mine")
+    remove_folder(base / "a")
+    monkeypatch.setattr(durable_files, "list_names", lambda folder: [])  # it comes between the look and the removal
+    with pytest.raises(StorageError):
+        remove_folder(base / "a")
+    assert read_file(base / "a" / "mine.txt") == b"mine"
