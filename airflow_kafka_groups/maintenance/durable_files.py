@@ -3,8 +3,9 @@
 Decisions about deletions rest on these files (journal, approvals, backups), so three things hold that ``pathlib`` and
 fsspec do not promise by themselves:
 
-- ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk by a hard link, on object stores by their
-  own condition (``If-None-Match`` on S3 and Azure, ``ifGenerationMatch=0`` on GCS), on SFTP by opening it exclusively.
+- ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk and on SFTP by a hard link, on object
+  stores by their own condition (``If-None-Match`` on S3 and Azure, ``ifGenerationMatch=0`` on GCS), otherwise by
+  opening it exclusively.
 - What was created on a disk is durable when the call returns: the file and its folder are fsynced.
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
   other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
@@ -25,7 +26,7 @@ from airflow_kafka_groups.contracts.local_files import create_local, sync_folder
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, require_absence
 from airflow_kafka_groups.maintenance.plain_stores import (
-    create_by_opening,
+    create_where_absent,
     knows_condition,
     read_range,
     remove_empty_folder,
@@ -220,7 +221,7 @@ def _create_object(path: StoragePath, data: bytes) -> None:
     elif has_folders(path):
         make_folder(path.parent)  # SFTP, SMB and HDFS have folders, and do not make them by themselves
         if not knows_condition(_fs(path)):
-            create_by_opening(_fs(path), _key(path), data)
+            create_where_absent(_fs(path), _key(path), data)
             return
     for pause in (*_CONFLICT_PAUSES, None):
         try:

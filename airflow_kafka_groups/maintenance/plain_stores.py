@@ -2,11 +2,16 @@
 
 fsspec itself looks for a file before it creates one: two writers both find none, and each error counts as none. sshfs,
 by which Airflow reaches SFTP, drops the condition. There, a file is opened so that the server refuses one that exists.
+
+A file that is opened is there before it is complete. On SFTP, it is completed under another name and gets its own by a
+hard link, as on a disk, where the server makes them. Not by renaming it: many servers look for the new name and rename
+in two steps, so that of two writers both succeed.
 """
 
 from __future__ import annotations
 
 import inspect
+import secrets
 from contextlib import suppress
 from typing import Any
 
@@ -27,11 +32,46 @@ def knows_condition(fs: Any) -> bool:
     return getattr(put, "__func__", put) is not AbstractFileSystem.pipe_file and _takes(put, "mode")
 
 
-def create_by_opening(fs: Any, key: str, data: bytes) -> None:
-    """Create a file by opening it exclusively; what could not be written completely is removed.
+def create_where_absent(fs: Any, key: str, data: bytes) -> None:
+    """Create a file by a hard link, or by opening it exclusively.
 
-    Raises ``FileExistsError``, ``StorageError`` where the library cannot open a file so, and what it raises.
+    Raises ``FileExistsError``, ``StorageError`` where the library can do neither, and what it raises.
     """
+    if not _create_by_link(fs, key, data):
+        _create_by_opening(fs, key, data)
+
+
+def _create_by_link(fs: Any, key: str, data: bytes) -> bool:
+    """Create a file that is there with all of its content or not at all; return whether that was possible.
+
+    Raises ``FileExistsError``. What a killed process leaves has a name that nobody reads, and is pruned.
+    """
+    from fsspec.asyn import sync  # type: ignore[import-untyped]
+
+    if (channels := getattr(fs, "_pool", None)) is None:  # sshfs has no method for links, its channels have
+        return False
+    name = key.rpartition("/")[2]
+    part = f"{key.removesuffix(name)}.{name}.{secrets.token_hex(4)}.tmp"
+
+    async def link() -> None:
+        async with channels.get() as channel:
+            await channel.link(part, key)
+
+    try:
+        _create_by_opening(fs, part, data)
+        sync(fs.loop, link)
+    except Exception as exc:
+        if _is_there(fs, key):
+            raise FileExistsError(str(exc)) from exc
+        return False  # the server has no links, or says anew what is wrong
+    finally:
+        with suppress(Exception):
+            fs.rm_file(part)
+    return True
+
+
+def _create_by_opening(fs: Any, key: str, data: bytes) -> None:
+    """Create a file by opening it exclusively; what could not be written completely is removed."""
     try:
         file = fs.open(key, "xb")
     except (NotImplementedError, ValueError) as exc:
@@ -63,7 +103,7 @@ def remove_empty_folder(fs: Any, key: str) -> None:
 
     Raises what the library raises.
     """
-    from fsspec.asyn import sync  # type: ignore[import-untyped]
+    from fsspec.asyn import sync
     from fsspec.spec import AbstractFileSystem
 
     if hasattr(fs, "_rmdir") and type(fs).rmdir is AbstractFileSystem.rmdir:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +36,7 @@ from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
+from tests.lab.machine.ports import HOST
 from tests.lab.servers.sftp_server import SftpServer, sftp_path
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
@@ -39,6 +44,21 @@ pytestmark = pytest.mark.safety
 
 WRITERS, FILES = 6, 12
 AT = datetime(2026, 11, 1, tzinfo=UTC)
+
+_KILLED = """
+import json, os, signal, sys
+from sshfs import SSHFileSystem
+from sshfs.file import SSHFile
+from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
+from airflow_kafka_groups.maintenance.durable_files import create_file
+write = SSHFile.write
+def write_a_part(file, data):
+    write(file, data[: len(data) // 2])
+    print("written", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+SSHFile.write = write_a_part
+create_file(UPath(sys.argv[1], **json.loads(sys.argv[2])), sys.argv[3].encode())
+"""
 
 
 @pytest.fixture(params=["links", "no links"])
@@ -114,6 +134,23 @@ def test_of_two_runs_that_begin_at_once_one_is_refused(server: SftpServer) -> No
         said = list(pool.map(begin, range(2)))
     assert sorted("another run has begun at the same time" in text for text in said) == [False, True]
     assert [run.run_id for run in journals[0].read().runs] == [f"{said.index('')}"]
+
+
+def test_a_process_that_is_killed_while_it_writes_leaves_no_part_of_a_file(tmp_path: Path) -> None:
+    """A part of an entry in the journal stopped every plan and deletion until somebody removed it."""
+    with SftpServer(tmp_path) as server:
+        base = sftp_path(server)
+        journal = Journal(base, "cluster-1")
+        journal.begin({"run_id": "1", "request_id": None}, AT, after=journal.read())
+        entry = base / "_journal" / "cluster-1" / "00000002.json"
+        how = json.dumps(server.options)
+        killed = [sys.executable, "-c", _KILLED, f"ssh://{HOST}{entry.path}", how, '{"format": 2, "kind": "begun"}']
+        ended = subprocess.run(killed, capture_output=True, text=True, timeout=60)
+        assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "written\n"), ended.stderr
+        assert [path.read_bytes() for path in leftovers(server)] == [b'{"format": 2, "']
+        assert read_file(entry) is None
+        journal.begin({"run_id": "2", "request_id": None}, AT, after=journal.read())
+        assert [run.run_id for run in Journal(base, "cluster-1").read().runs] == ["1", "2"]
 
 
 def test_what_is_not_there_is_absent_and_what_cannot_be_asked_is_an_error(server: SftpServer) -> None:
