@@ -44,26 +44,48 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
 def _create_by_link(fs: Any, key: str, data: bytes) -> bool:
     """Create a file that is there with all of its content or not at all; return whether that was possible.
 
-    Raises ``FileExistsError``. What a killed process leaves has a name that nobody reads, and is pruned.
+    Raises ``FileExistsError``.
     """
-    from fsspec.asyn import sync  # type: ignore[import-untyped]
-
-    if (channels := getattr(fs, "_pool", None)) is None:  # sshfs has no method for links, its channels have
-        return False
-    name = key.rpartition("/")[2]
-    part = f"{key.removesuffix(name)}.{name}.{secrets.token_hex(4)}.tmp"
-
-    async def link() -> None:
-        async with channels.get() as channel:
-            await channel.link(part, key)
-
     try:
-        _create_by_opening(fs, part, data)
-        sync(fs.loop, link)
+        return _write_aside(fs, key, data, "link")
     except Exception as exc:
         if _is_there(fs, key):
             raise FileExistsError(str(exc)) from exc
         return False  # the server has no links, or says anew what is wrong
+
+
+def replace_whole(path: Any, data: bytes) -> bool:
+    """Write a file so that it has all of its new content or what it had; return whether that was possible.
+
+    :param path: of a store of fsspec.
+    """
+    try:
+        return _write_aside(path.fs, str(path.path), data, "posix_rename")
+    except Exception:  # noqa: BLE001 - the server cannot, or says anew what is wrong
+        return False
+
+
+def _write_aside(fs: Any, key: str, data: bytes, naming: str) -> bool:
+    """Write a file of sshfs under another name, and let it have its own by a request; return whether that exists.
+
+    What a killed process leaves has a name that nobody reads, and is pruned. Raises what the library raises.
+
+    :param naming: the request, a method of the channels of sshfs, which has none for links itself.
+    """
+    from fsspec.asyn import sync  # type: ignore[import-untyped]
+
+    if (channels := getattr(fs, "_pool", None)) is None:
+        return False
+    name = key.rpartition("/")[2]
+    part = f"{key.removesuffix(name)}.{name}.{secrets.token_hex(4)}.tmp"
+
+    async def give_name() -> None:
+        async with channels.get() as channel:
+            await getattr(channel, naming)(part, key)
+
+    try:
+        _create_by_opening(fs, part, data)
+        sync(fs.loop, give_name)
     finally:
         with suppress(Exception):
             fs.rm_file(part)

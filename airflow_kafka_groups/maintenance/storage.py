@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.local_files import sync_folder_if_possible
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.plain_stores import replace_whole
 from airflow_kafka_groups.maintenance.storage_access import described, make_folder, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -204,7 +205,8 @@ def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> Stora
         if isinstance(path, Path):
             same = _write_local(path, parts)
         else:
-            path.write_bytes(data[0])
+            if not replace_whole(path, data[0]):
+                path.write_bytes(data[0])
             same = path.read_bytes() == data[0]
     if not same:
         raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
@@ -212,7 +214,8 @@ def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> Stora
 
 
 def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
-    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
+    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically, and
+    # by SFTP ``replace_whole`` does.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     written = hashlib.sha256()
     try:

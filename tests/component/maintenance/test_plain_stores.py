@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,6 +35,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.storage import write_file
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.lab.machine.ports import HOST
@@ -43,6 +45,7 @@ from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 pytestmark = pytest.mark.safety
 
 WRITERS, FILES = 6, 12
+PART = b'{"format": 2, "'
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 
 _KILLED = """
@@ -51,13 +54,15 @@ from sshfs import SSHFileSystem
 from sshfs.file import SSHFile
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.maintenance.durable_files import create_file
+from airflow_kafka_groups.maintenance.storage import write_file
 write = SSHFile.write
 def write_a_part(file, data):
     write(file, data[: len(data) // 2])
     print("written", flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 SSHFile.write = write_a_part
-create_file(UPath(sys.argv[1], **json.loads(sys.argv[2])), sys.argv[3].encode())
+path, data = UPath(sys.argv[1], **json.loads(sys.argv[2])), sys.argv[3].encode()
+create_file(path, data) if sys.argv[4] == "create" else write_file(path.parent, path.name, data)
 """
 
 
@@ -65,6 +70,13 @@ create_file(UPath(sys.argv[1], **json.loads(sys.argv[2])), sys.argv[3].encode())
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SftpServer]:
     with SftpServer(tmp_path, links=request.param == "links") as server:
         yield server
+
+
+def kill_while_it_writes(server: SftpServer, path: Any, how: str) -> None:
+    where = [f"ssh://{HOST}{path.path}", json.dumps(server.options)]
+    killed = [sys.executable, "-c", _KILLED, *where, (PART * 2).decode(), how]
+    ended = subprocess.run(killed, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "written\n"), ended.stderr
 
 
 def leftovers(server: SftpServer) -> list[Path]:
@@ -143,14 +155,26 @@ def test_a_process_that_is_killed_while_it_writes_leaves_no_part_of_a_file(tmp_p
         journal = Journal(base, "cluster-1")
         journal.begin({"run_id": "1", "request_id": None}, AT, after=journal.read())
         entry = base / "_journal" / "cluster-1" / "00000002.json"
-        how = json.dumps(server.options)
-        killed = [sys.executable, "-c", _KILLED, f"ssh://{HOST}{entry.path}", how, '{"format": 2, "kind": "begun"}']
-        ended = subprocess.run(killed, capture_output=True, text=True, timeout=60)
-        assert (ended.returncode, ended.stdout) == (-signal.SIGKILL, "written\n"), ended.stderr
-        assert [path.read_bytes() for path in leftovers(server)] == [b'{"format": 2, "']
+        kill_while_it_writes(server, entry, "create")
+        assert [path.read_bytes() for path in leftovers(server)] == [PART]
         assert read_file(entry) is None
         journal.begin({"run_id": "2", "request_id": None}, AT, after=journal.read())
         assert [run.run_id for run in Journal(base, "cluster-1").read().runs] == ["1", "2"]
+
+
+def test_a_process_that_is_killed_while_it_replaces_a_file_leaves_the_one_before(tmp_path: Path) -> None:
+    """A part of a snapshot's manifest stopped every plan, and one of a record each retry that moves groups."""
+    with SftpServer(tmp_path) as server:
+        base = sftp_path(server)
+        write_file(base / "manifests", "1.json", b"the one before")
+        write_file(base / "manifests", "1.json", b"this one")
+        kill_while_it_writes(server, base / "manifests" / "1.json", "write")
+        kill_while_it_writes(server, base / "manifests" / "2.json", "write")
+        assert [path.read_bytes() for path in leftovers(server)] == [PART, PART]
+        assert (read_file(base / "manifests" / "1.json"), read_file(base / "manifests" / "2.json")) == (
+            b"this one",
+            None,
+        )
 
 
 def test_what_is_not_there_is_absent_and_what_cannot_be_asked_is_an_error(server: SftpServer) -> None:
