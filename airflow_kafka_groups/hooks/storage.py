@@ -11,6 +11,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
+    from airflow.sdk import ObjectStoragePath
+
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -42,6 +44,7 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow_kafka_groups.maintenance.storage_access import described, remedy_of, without_secrets
 
     try:
+        _forget_ended(ObjectStoragePath(text))
         path = ObjectStoragePath(text)
         _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
     except (ValueError, ImportError) as exc:
@@ -55,6 +58,19 @@ def _open_object_store(field: str, text: str) -> StoragePath:
         shown, cause = described(exc)
         raise StorageError(f"{text} could not be opened: {shown}. {remedy_of(exc)}") from cause
     return cast("StoragePath", path)
+
+
+def _forget_ended(path: ObjectStoragePath) -> None:
+    """Let a store whose connection has ended be opened again: sshfs does not, and both fsspec and Airflow keep it.
+
+    A process that lasts, such as the API server's with the report tab, would reach it no more.
+    """
+    from airflow.sdk.io import attach
+
+    has_ended = getattr(getattr(path.fs, "client", None), "is_closed", None)
+    if has_ended is not None and has_ended() is True:
+        path.fs.clear_instance_cache()
+        vars(attach(path.protocol, path.conn_id)).pop("fs", None)
 
 
 def open_policy(field: str, value: Any) -> PolicyFile:

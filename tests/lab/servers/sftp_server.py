@@ -56,8 +56,7 @@ class SftpServer:
     def __enter__(self) -> Self:
         asyncssh.set_log_level(logging.WARNING)  # clients hang up when pytest has closed what it logs to
         self._thread.start()
-        self._acceptor = self._run(self._listen())
-        self.port = self._acceptor.get_port()
+        self.start()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -65,6 +64,11 @@ class SftpServer:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_WAIT_S)
         self._loop.close()
+
+    def start(self) -> None:
+        """Answer, at the port as before if it was stopped."""
+        self._acceptor = self._run(self._listen())
+        self.port = self._acceptor.get_port()
 
     def stop(self) -> None:
         """Hang up, and answer nobody any more; may be called twice."""
@@ -81,7 +85,7 @@ class SftpServer:
     async def _listen(self) -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
             HOST,
-            0,
+            self.port,
             server_factory=lambda: _Open(self._connections),
             server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
             sftp_factory=lambda channel: self._server(channel, chroot=os.fsencode(self.folder)),
