@@ -29,6 +29,7 @@ from airflow_kafka_groups.maintenance.plain_stores import (
     create_where_absent,
     knows_condition,
     read_range,
+    read_whole,
     remove_empty_folder,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
@@ -247,7 +248,7 @@ def _read_object(path: StoragePath) -> bytes:
     # s3fs looks for the size in its listing cache first: a file that is newer than the listing would be "not found".
     _fs(path).invalidate_cache(_key(path))
     if not _protocols(path) & _S3:
-        return bytes(_fs(path).cat_file(_key(path)))
+        return read_whole(_fs(path), _key(path))
     # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
     try:
         return bytes(_fs(path).cat_file(_key(path), start=0))

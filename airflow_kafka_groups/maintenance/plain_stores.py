@@ -111,6 +111,18 @@ def _create_by_opening(fs: Any, key: str, data: bytes) -> None:
         raise
 
 
+def read_whole(fs: Any, key: str) -> bytes:
+    """Read a file. Raises ``IsADirectoryError`` for a folder, also where the library's own error does not say so."""
+    try:
+        return bytes(fs.cat_file(key))
+    except OSError:
+        raise
+    except Exception as exc:  # sshfs passes on what the server says, for which SFTP has no code
+        if fs.isdir(key):
+            raise IsADirectoryError(str(exc)) from exc
+        raise
+
+
 def read_range(fs: Any, key: str, start: int, end: int) -> bytes:
     """Read a part of a file. By name: the second argument of s3fs is a version, and sshfs reads all of the file."""
     if _takes(_own(fs, "cat_file"), "start"):

@@ -35,7 +35,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.maintenance.storage import write_file
+from airflow_kafka_groups.maintenance.storage import Layout, write_file
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.lab.machine.ports import HOST
@@ -54,7 +54,7 @@ from sshfs import SSHFileSystem
 from sshfs.file import SSHFile
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.maintenance.durable_files import create_file
-from airflow_kafka_groups.maintenance.storage import write_file
+from airflow_kafka_groups.maintenance.storage import Layout, write_file
 write = SSHFile.write
 def write_a_part(file, data):
     write(file, data[: len(data) // 2])
@@ -127,6 +127,18 @@ async def test_a_clean_up_is_stopped_made_once_and_undone(server: SftpServer) ->
     assert (await delete_plan(admin, layout, plan, request_id="3")).report.counts.get("deleted", 0) == 0
     assert set(admin.groups) == {"a", "b"}
     assert leftovers(server) == []
+
+
+def test_a_cluster_called_as_the_switch_stops_nothing_and_an_empty_folder_does(server: SftpServer) -> None:
+    """As on a disk. The server has no code for a folder: no cluster of the storage could delete any more."""
+    base = sftp_path(server)
+    create_file(base / "STOP" / "plans" / "1.json", b"{}")
+    assert [why_stopped(Layout(base, cluster)) for cluster in ("STOP", "prod")] == [None, None]
+    (server.folder / "kafka" / "prod" / "STOP").mkdir(parents=True)
+    assert "Is a directory" in (why_stopped(Layout(base, "prod")) or "")
+    remove_file(base / "STOP" / "plans" / "1.json")
+    remove_folder(base / "STOP" / "plans")
+    assert "Is a directory" in (why_stopped(Layout(base, "STOP")) or "")
 
 
 def test_of_two_runs_that_begin_at_once_one_is_refused(server: SftpServer) -> None:
