@@ -22,6 +22,8 @@ EXCLUSIVE_REMEDY = (
     "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
 )
 """What to do where a storage replaces files, or cannot be asked not to."""
+_LINK, _RENAME = "link", "posix_rename"
+"""Methods of the channels of sshfs, which has none for links itself, and copies where it cannot rename."""
 
 
 def knows_condition(fs: Any) -> bool:
@@ -37,63 +39,8 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
 
     Raises ``FileExistsError``, ``StorageError`` where the library can do neither, and what it raises.
     """
-    if not _create_by_link(fs, key, data):
-        _create_by_opening(fs, key, data)
-
-
-def _create_by_link(fs: Any, key: str, data: bytes) -> bool:
-    """Create a file that is there with all of its content or not at all; return whether that was possible.
-
-    Raises ``FileExistsError``.
-    """
-    try:
-        return _write_aside(fs, key, data, "link")
-    except Exception as exc:
-        if _is_there(fs, key):
-            raise FileExistsError(str(exc)) from exc
-        return False  # the server has no links, or says anew what is wrong
-
-
-def replace_whole(path: Any, data: bytes) -> bool:
-    """Write a file so that it has all of its new content or what it had; return whether that was possible.
-
-    :param path: of a store of fsspec.
-    """
-    try:
-        return _write_aside(path.fs, str(path.path), data, "posix_rename")
-    except Exception:  # noqa: BLE001 - the server cannot, or says anew what is wrong
-        return False
-
-
-def _write_aside(fs: Any, key: str, data: bytes, naming: str) -> bool:
-    """Write a file of sshfs under another name, and let it have its own by a request; return whether that exists.
-
-    What a killed process leaves has a name that nobody reads, and is pruned. Raises what the library raises.
-
-    :param naming: the request, a method of the channels of sshfs, which has none for links itself.
-    """
-    from fsspec.asyn import sync  # type: ignore[import-untyped]
-
-    if (channels := getattr(fs, "_pool", None)) is None:
-        return False
-    name = key.rpartition("/")[2]
-    part = f"{key.removesuffix(name)}.{name}.{secrets.token_hex(4)}.tmp"
-
-    async def give_name() -> None:
-        async with channels.get() as channel:
-            await getattr(channel, naming)(part, key)
-
-    try:
-        _create_by_opening(fs, part, data)
-        sync(fs.loop, give_name)
-    finally:
-        with suppress(Exception):
-            fs.rm_file(part)
-    return True
-
-
-def _create_by_opening(fs: Any, key: str, data: bytes) -> None:
-    """Create a file by opening it exclusively; what could not be written completely is removed."""
+    if _write_aside(fs, key, data, _LINK):
+        return
     try:
         file = fs.open(key, "xb")
     except (NotImplementedError, ValueError) as exc:
@@ -109,6 +56,52 @@ def _create_by_opening(fs: Any, key: str, data: bytes) -> None:
         with suppress(Exception):  # a part of it would count as there for good
             fs.rm_file(key)
         raise
+
+
+def replace_whole(path: Any, data: bytes) -> bool:
+    """Write a file so that it has all of its new content or what it had; return whether that was possible.
+
+    Raises what the library raises where the content cannot be written.
+    """
+    return _write_aside(getattr(path, "fs", None), str(getattr(path, "path", path)), data, _RENAME)
+
+
+def _write_aside(fs: Any, key: str, data: bytes, naming: str) -> bool:
+    """Write a file of sshfs under another name, and let it have its own by a request; return whether that was possible.
+
+    What a killed process leaves has a name that nobody reads, and is pruned. Raises ``FileExistsError`` for a link, and
+    what the library raises where the content cannot be written.
+
+    :param naming: the request: ``_LINK`` or ``_RENAME``.
+    """
+    from fsspec.asyn import sync  # type: ignore[import-untyped]
+
+    if (channels := getattr(fs, "_pool", None)) is None:
+        return False
+    name = key.rpartition("/")[2]
+    part = f"{key.removesuffix(name)}.{name}.{secrets.token_hex(4)}.tmp"
+
+    async def give_name() -> None:
+        async with channels.get() as channel:
+            await getattr(channel, naming)(part, key)
+
+    try:
+        file = fs.open(part, "xb")
+    except Exception:  # noqa: BLE001 - the server allows no such names, or says what is wrong once more
+        return False
+    try:
+        with file:
+            file.write(data)
+        try:
+            sync(fs.loop, give_name)
+        except Exception as exc:
+            if naming == _LINK and _is_there(fs, key):
+                raise FileExistsError(str(exc)) from exc
+            return False  # the server does not do that
+    finally:
+        with suppress(Exception):
+            fs.rm_file(part)
+    return True
 
 
 def read_whole(fs: Any, key: str) -> bytes:

@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import asyncssh
 import pytest
 
 from airflow_kafka_groups.doctor.finding import Report, Status
@@ -39,7 +40,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, write_file
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.lab.machine.ports import HOST
-from tests.lab.servers.sftp_server import SftpServer, sftp_path
+from tests.lab.servers.sftp_server import Full, SftpServer, WithoutLinks, sftp_path
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in
 
 pytestmark = pytest.mark.safety
@@ -66,9 +67,9 @@ create_file(path, data) if sys.argv[4] == "create" else write_file(path.parent, 
 """
 
 
-@pytest.fixture(params=["links", "no links"])
+@pytest.fixture(params=[asyncssh.SFTPServer, WithoutLinks], ids=["links", "no links"])
 def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SftpServer]:
-    with SftpServer(tmp_path, links=request.param == "links") as server:
+    with SftpServer(tmp_path, request.param) as server:
         yield server
 
 
@@ -187,6 +188,17 @@ def test_a_process_that_is_killed_while_it_replaces_a_file_leaves_the_one_before
             b"this one",
             None,
         )
+
+
+def test_a_full_disk_leaves_no_part_of_a_file_and_the_one_before(tmp_path: Path) -> None:
+    with SftpServer(tmp_path, Full) as server:
+        base = sftp_path(server)
+        write_file(base / "manifests", "1.json", b"this one")
+        for write in (partial(write_file, base / "manifests", "1.json"), partial(create_file, base / "2.json")):
+            with pytest.raises(StorageError, match="No space left"):
+                write(b"x" * 1_000_000)
+        files = {path.name: path.read_bytes() for path in server.folder.rglob("*") if path.is_file()}
+        assert files == {"1.json": b"this one"}
 
 
 def test_what_is_not_there_is_absent_and_what_cannot_be_asked_is_an_error(server: SftpServer) -> None:

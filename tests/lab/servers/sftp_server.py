@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os
 import threading
@@ -15,6 +16,7 @@ from tests.lab.machine.ports import HOST
 
 _USER = "lab"
 _WAIT_S = 30.0
+_ROOM = 100_000
 
 
 class _Open(asyncssh.SSHServer):
@@ -32,22 +34,35 @@ class _Open(asyncssh.SSHServer):
         return False
 
 
-class _WithoutLinks(asyncssh.SFTPServer):
+class WithoutLinks(asyncssh.SFTPServer):
+    """A server whose disk has no hard links."""
+
     def link(self, oldpath: bytes, newpath: bytes) -> None:
-        """Refuse as a server does whose disk has no hard links."""
+        """Refuse."""
         raise asyncssh.SFTPOpUnsupported("Operation not permitted")
+
+
+class Full(asyncssh.SFTPServer):
+    """A server whose disk is full after the first 100 kB of a file."""
+
+    def write(self, file_obj: object, offset: int, data: bytes) -> int:
+        """Write what there is room for."""
+        if offset + len(data) > _ROOM:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written: int = super().write(file_obj, offset, data)  # type: ignore[assignment]
+        return written
 
 
 class SftpServer:
     """Serve a folder of this machine until the end of the ``with`` block.
 
-    :param links: whether it makes hard links, as the servers of OpenSSH and asyncssh do on most disks.
+    :param kind: what answers; asyncssh's own makes hard links.
     """
 
-    def __init__(self, folder: Path, *, links: bool = True) -> None:
+    def __init__(self, folder: Path, kind: type[asyncssh.SFTPServer] = asyncssh.SFTPServer) -> None:
         self.folder = folder
         self.port = 0
-        self._server = asyncssh.SFTPServer if links else _WithoutLinks
+        self._kind = kind
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._acceptor: asyncssh.SSHAcceptor | None = None
@@ -88,7 +103,7 @@ class SftpServer:
             self.port,
             server_factory=lambda: _Open(self._connections),
             server_host_keys=[asyncssh.generate_private_key("ssh-ed25519")],
-            sftp_factory=lambda channel: self._server(channel, chroot=os.fsencode(self.folder)),
+            sftp_factory=lambda channel: self._kind(channel, chroot=os.fsencode(self.folder)),
         )
 
     async def _close(self, acceptor: asyncssh.SSHAcceptor) -> None:
