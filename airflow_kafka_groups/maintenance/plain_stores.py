@@ -2,6 +2,7 @@
 
 fsspec itself looks for a file before it creates one: two writers both find none, and each error counts as none. sshfs,
 by which Airflow reaches SFTP, drops the condition. There, a file is opened so that the server refuses one that exists.
+Such a file is there when it is open. Where it is not, as of webdav4, the library has only looked, too.
 
 A file that is opened is there before it is complete. On SFTP, it is completed under another name and gets its own by a
 hard link, as on a disk, where the server makes them. Not by renaming it: many servers look for the new name and rename
@@ -50,12 +51,21 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
             raise FileExistsError(str(exc)) from exc
         raise
     try:
-        with file:
-            file.write(data)
+        if at_once := _is_created(fs, key):
+            with file:
+                file.write(data)
+    except FileExistsError:  # what is there is another's: the library looked again before it wrote
+        raise
     except BaseException:
         with suppress(Exception):  # a part of it would count as there for good
             fs.rm_file(key)
         raise
+    if not at_once:
+        _discard(file)
+        raise StorageError(
+            f"{key} cannot be created so that nothing is replaced: its library looks for a file first, and writes it "
+            f"later. {EXCLUSIVE_REMEDY}"
+        )
 
 
 def replace_whole(path: Any, data: bytes) -> bool:
@@ -137,6 +147,24 @@ def remove_empty_folder(fs: Any, key: str) -> None:
         sync(fs.loop, fs._rmdir, key)
     else:
         fs.rmdir(key)
+
+
+def _is_created(fs: Any, key: str) -> bool:
+    """Return whether a file that was opened is there by that: otherwise it will replace what comes in between."""
+    fs.invalidate_cache(fs._parent(key))
+    try:
+        fs.info(key)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _discard(file: Any) -> None:
+    """Let a file go that is not to be written: it would be written when it is collected."""
+    with suppress(Exception):
+        file.discard()
+    with suppress(Exception):
+        file.closed = True  # fsspec's own discards nothing
 
 
 def _is_there(fs: Any, key: str) -> bool:

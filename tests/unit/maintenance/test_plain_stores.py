@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -82,6 +83,9 @@ def test_what_could_not_be_written_completely_is_not_there(tmp_path: Path, monke
     base = sftp_store(tmp_path)
 
     class Full:
+        def __init__(self, *_: object) -> None:
+            (tmp_path / "1.json").touch()
+
         def __enter__(self) -> Full:
             return self
 
@@ -91,11 +95,53 @@ def test_what_could_not_be_written_completely_is_not_there(tmp_path: Path, monke
             (tmp_path / "1.json").write_bytes(data[:1])
             raise OSError("no space left")
 
-    monkeypatch.setattr(type(base.fs), "open", lambda *_: Full())
+    monkeypatch.setattr(type(base.fs), "open", Full)
     with pytest.raises(StorageError, match="no space left"):
         create_file(base / "1.json", b"0123456789")
     monkeypatch.undo()
     assert read_file(base / "1.json") is None
+
+
+class LateFile(io.BytesIO):
+    """As of webdav4, and of fsspec's own buffered files: it is written when it is closed, whatever is there then."""
+
+    def __init__(self, path: str, *, looks_again: bool) -> None:
+        super().__init__()
+        self._path, self._looks_again = Path(path), looks_again
+
+    def close(self) -> None:
+        """Write what is in it, unless it is closed."""
+        if not self.closed:
+            if self._looks_again and self._path.exists():
+                super().close()
+                raise FileExistsError(str(self._path))
+            self._path.write_bytes(self.getvalue())
+        super().close()
+
+    def discard(self) -> None:
+        """Write nothing."""
+        super().close()
+
+
+def test_a_library_that_looks_for_a_file_first_and_writes_it_later_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A try to replace a file is refused there, but of two runs that begin at once, both find none."""
+    base = sftp_store(tmp_path)
+    monkeypatch.setattr(type(base.fs), "open", lambda _, path, mode: LateFile(path, looks_again=False))
+    with pytest.raises(StorageError, match=r"so that nothing is replaced: .*writes it later.*Use a storage with excl"):
+        create_file(base / "1.json", b"one")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_file_of_another_writer_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    base = sftp_store(tmp_path)
+    (tmp_path / "1.json").write_bytes(b"another's")
+    with monkeypatch.context() as patched:
+        patched.setattr(type(base.fs), "open", lambda _, path, mode: LateFile(path, looks_again=True))
+        with pytest.raises(StorageError):
+            create_file(base / "1.json", b"mine")
+    assert (tmp_path / "1.json").read_bytes() == b"another's"
 
 
 @pytest.mark.parametrize("error", [ValueError("unsupported mode 'xb'"), NotImplementedError("File mode")])
