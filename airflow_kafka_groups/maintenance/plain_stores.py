@@ -43,7 +43,7 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
     if _write_aside(fs, key, data, _LINK):
         return
     try:
-        file = fs.open(key, "xb")
+        file = fs.open(key, "xwb" if _is_paramikos(fs) else "xb")
     except (NotImplementedError, ValueError) as exc:
         raise StorageError(f"{key} cannot be created so that nothing is replaced: {exc}. {EXCLUSIVE_REMEDY}") from exc
     except Exception as exc:
@@ -147,6 +147,11 @@ def remove_empty_folder(fs: Any, key: str) -> None:
         sync(fs.loop, fs._rmdir, key)
     else:
         fs.rmdir(key)
+
+
+def _is_paramikos(fs: Any) -> bool:
+    """Return whether it is fsspec's own file system of SFTP: its library lets nobody write what is opened by ``xb``."""
+    return "sftp" in fs.protocol and hasattr(fs, "ftp")
 
 
 def _is_created(fs: Any, key: str) -> bool:

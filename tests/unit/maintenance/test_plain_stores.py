@@ -102,6 +102,24 @@ def test_what_could_not_be_written_completely_is_not_there(tmp_path: Path, monke
     assert read_file(base / "1.json") is None
 
 
+def test_sftp_by_fsspecs_own_library_works_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of paramiko: a file can be written if it is opened by ``w``, and ``x`` is one condition more."""
+    base = sftp_store(tmp_path)
+
+    def open_file(_: object, path: str, mode: str) -> Any:
+        file = Path(path).open(mode.replace("w", ""))  # noqa: SIM115 - as a library does
+        return file if "w" in mode else io.BytesIO()
+
+    monkeypatch.setattr(type(base.fs), "open", open_file)
+    monkeypatch.setattr(type(base.fs), "ftp", "paramiko's", raising=False)
+    create_file(base / "1.json", b"one")
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(base / "1.json", b"two")
+    assert (tmp_path / "1.json").read_bytes() == b"one"
+
+
 class LateFile(io.BytesIO):
     """As of webdav4, and of fsspec's own buffered files: it is written when it is closed, whatever is there then."""
 
