@@ -10,7 +10,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_duration
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 
 COLUMNS = ("check", "status", "text", "remedy")
+_STORAGE = "Check the storage's connection in Airflow and its credentials, or set another storage_path."
 _CONNECTION = "Check the servers, the security settings and the credentials of the connection."
 
 
@@ -89,7 +90,8 @@ def _examine_storage(cluster: Cluster, report: Report) -> None:
     except ConfigurationError as error:
         report.unknown("storage", f"The storage was not examined: {error}.")
         return
-    examine_storage(open_path("--storage-path", path), report)
+    with report.checking("storage", _STORAGE, StorageError):
+        examine_storage(open_path("--storage-path", path), report)
     with report.checking("floors", "Correct the floor, or give the storage that it names.", ConfigurationError):
         cluster.floors()
         report.ok("floors", "The floors of the site and the connection can be read, and allow this storage.")

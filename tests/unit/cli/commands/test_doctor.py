@@ -94,6 +94,20 @@ def test_without_a_storage_the_rest_is_examined(cli: Cli, monkeypatch: pytest.Mo
     assert (code, checks(found)["storage"]) == (0, "unknown")
 
 
+def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Such as SFTP with a wrong password, whose library connects at once."""
+
+    def refuse(*_: Any) -> Any:
+        raise PermissionError("Permission denied for user ann")
+
+    monkeypatch.setattr("airflow.sdk.io.get_fs", refuse)
+    code, found, _ = cli("doctor", "--storage-path", "sftp://my_conn@/kafka")
+    assert (code, checks(found)["storage"]) == (1, "failed")
+    assert checks(found)["brokers"] == checks(found)["Airflow"] == "ok", "the rest is examined"
+    (storage,) = [row for row in found if row["check"] == "storage"]
+    assert "sftp://my_conn@/kafka could not be opened: PermissionError" in storage["text"]
+
+
 @pytest.mark.parametrize("floors", [{"max_group": 5}, {"storage_path": "/elsewhere"}])
 def test_a_floor_by_which_every_plan_fails_is_found(
     stored: Cli, monkeypatch: pytest.MonkeyPatch, floors: dict[str, Any]
