@@ -28,9 +28,11 @@ _LINK, _RENAME = "link", "posix_rename"
 
 
 def knows_condition(fs: Any) -> bool:
-    """Return whether a file system has an exclusive creation of its own."""
+    """Return whether a file system, or the one in it, as in fsspec's of a folder, creates exclusively by itself."""
     from fsspec.spec import AbstractFileSystem  # type: ignore[import-untyped]
 
+    while isinstance(inner := getattr(fs, "fs", None), AbstractFileSystem):
+        fs = inner
     put = _own(fs, "pipe_file")
     return getattr(put, "__func__", put) is not AbstractFileSystem.pipe_file and _takes(put, "mode")
 

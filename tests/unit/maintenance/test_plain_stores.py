@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import ObjectStoragePath
+from airflow.sdk.io import attach
+from fsspec.implementations.dirfs import DirFileSystem  # type: ignore[import-untyped]
+from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, is_exclusive, read_file
@@ -160,6 +164,30 @@ def test_the_file_of_another_writer_is_not_removed(tmp_path: Path, monkeypatch: 
         with pytest.raises(StorageError):
             create_file(base / "1.json", b"mine")
     assert (tmp_path / "1.json").read_bytes() == b"another's"
+
+
+class ConditionalStore(LocalFileSystem):  # type: ignore[misc]
+    """As of s3fs: it has the condition in one request, and writes a file that is opened when it is closed."""
+
+    protocol = "conditional"
+
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite") -> None:
+        with Path(path).open("xb" if mode == "create" else "wb") as file:
+            file.write(value)
+
+    def _open(self, path: str, mode: str = "rb", **how: Any) -> Any:
+        return super()._open(path, mode, **how) if mode == "rb" else LateFile(path, looks_again=True)
+
+
+def test_a_folder_of_a_storage_creates_as_the_storage_does(tmp_path: Path) -> None:
+    """That of fsspec passes the condition on, and does not have it among its own arguments."""
+    store = DirFileSystem(str(tmp_path), ConditionalStore())
+    attach(protocol="dir", conn_id="folder", fs=store)
+    path = ObjectStoragePath("dir://folder@/1.json")
+    create_file(path, b"one")
+    with pytest.raises(FileExistsAlreadyError):
+        create_file(path, b"two")
+    assert (tmp_path / "1.json").read_bytes() == b"one"
 
 
 @pytest.mark.parametrize("error", [ValueError("unsupported mode 'xb'"), NotImplementedError("File mode")])
