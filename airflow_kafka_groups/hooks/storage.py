@@ -40,6 +40,7 @@ def open_path(field: str, value: Any) -> StoragePath:
 
 def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
+    from airflow.sdk.io import has_fs
 
     from airflow_kafka_groups.maintenance.storage_access import described, remedy_of, without_secrets
 
@@ -47,15 +48,13 @@ def _open_object_store(field: str, text: str) -> StoragePath:
         _forget_ended(ObjectStoragePath(text))
         path = ObjectStoragePath(text)
         _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
-    except (ValueError, ImportError) as exc:
-        raise ConfigurationError(
-            field,
-            text,
-            f"{without_secrets(str(exc))}. Install the provider of this kind of storage, e.g. "
-            "apache-airflow-providers-amazon[s3fs]",
-        ) from described(exc)[1]
     except Exception as exc:  # noqa: BLE001 - SFTP connects at once, and names a key that it cannot use by its text
         shown, cause = described(exc)
+        # A key or a login that cannot be parsed is a ``ValueError``, too.
+        if isinstance(exc, ImportError) or (isinstance(exc, ValueError) and not has_fs(urlsplit(text).scheme)):
+            why = without_secrets(str(exc))
+            remedy = "Install the provider of this kind of storage, e.g. apache-airflow-providers-amazon[s3fs]"
+            raise ConfigurationError(field, text, f"{why}. {remedy}") from cause
         raise StorageError(f"{text} could not be opened: {shown}. {remedy_of(exc)}") from cause
     return cast("StoragePath", path)
 

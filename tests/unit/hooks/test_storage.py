@@ -88,6 +88,19 @@ def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
     assert "hidden" not in "".join(traceback.format_exception(caught.value))
 
 
+def test_a_key_that_cannot_be_parsed_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of SFTP and Google: they raise the kind of error that Airflow raises where it does not know the storage."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise ValueError("Invalid private key")
+
+    monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
+    monkeypatch.setattr("airflow.sdk.io.has_fs", lambda scheme: scheme == "sftp")
+    monkeypatch.setattr(store, "_STORE_CACHE", {})
+    with pytest.raises(StorageError, match=r"could not be opened: ValueError: Invalid private key. Check .*connection"):
+        open_path("storage_path", "sftp://my_conn@files/kafka")
+
+
 @pytest.mark.parametrize(
     "url",
     [
