@@ -19,7 +19,7 @@ from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
 from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.maintenance.report.page import HEAD
-from airflow_kafka_groups.maintenance.storage import check_id, storage_errors
+from airflow_kafka_groups.maintenance.storage import StoragePath, check_id, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import raised_by
 
 if TYPE_CHECKING:
@@ -101,18 +101,23 @@ def _read(report: str, place: str) -> bytes:
     try:
         check_place(report)
         path = open_path("report", place)
-        with storage_errors("read", path), path.open("rb") as file:
-            content: bytes = file.read(MAX_BYTES + 1)
-    except StorageError as exc:
-        if not isinstance(raised_by(exc), FileNotFoundError):
-            raise
-        remedy = "It was removed, or is on a worker's disk that the API server cannot read"
-        raise MaintenanceError(f"There is no file {place}. {remedy}") from None
+        content = _begin_of(path, place)
     except (ValueError, ConfigurationError) as exc:
         raise MaintenanceError(f"The report {place} cannot be read: {exc}") from exc
     if not content.startswith(HEAD.encode()) or len(content) > MAX_BYTES:
         raise MaintenanceError(f"{place} is not a report of this package")
     return content
+
+
+def _begin_of(path: StoragePath, place: str) -> bytes:
+    try:
+        with storage_errors("read", path), path.open("rb") as file:
+            return bytes(file.read(MAX_BYTES + 1))
+    except StorageError as exc:
+        if not isinstance(raised_by(exc), FileNotFoundError):
+            raise
+        remedy = "It was removed, or is on a worker's disk that the API server cannot read"
+        raise MaintenanceError(f"There is no file {place}. {remedy}") from None
 
 
 def check_place(text: str) -> None:
