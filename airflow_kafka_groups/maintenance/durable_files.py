@@ -28,8 +28,10 @@ from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, r
 from airflow_kafka_groups.maintenance.plain_stores import (
     create_where_absent,
     knows_condition,
+    list_folder,
     read_range,
     read_whole,
+    remove,
     remove_empty_folder,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
@@ -146,7 +148,7 @@ def _listed(folder: StoragePath) -> dict[str, set[bool]]:
     with storage_errors("listed", folder):
         try:
             _fs(folder).invalidate_cache(_key(folder))
-            entries = _fs(folder).ls(_key(folder), detail=True)
+            entries = list_folder(_fs(folder), _key(folder))
             if _protocols(folder) & _AZURE and entries and entries[0]["name"] == _key(folder).rstrip("/"):
                 entries = listed_by_azure(_fs(folder), _key(folder).rstrip("/"))
         except FileNotFoundError as exc:
@@ -177,7 +179,7 @@ def remove_file(path: StoragePath) -> None:
     with storage_errors("removed", path):
         try:
             # Not by ``unlink``: s3fs then removes several objects at once, and looks at no answer.
-            local.unlink() if local is not None else _fs(path).rm_file(_key(path))
+            local.unlink() if local is not None else remove(_fs(path), _key(path))
         except FileNotFoundError as exc:
             if local is None:
                 require_absence(exc, _fs(path), _key(path))

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import inspect
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from airflow_kafka_groups.exceptions import StorageError
@@ -116,6 +117,30 @@ def _write_aside(fs: Any, key: str, data: bytes, naming: str) -> bool:
     return True
 
 
+@contextmanager
+def _errors_of_smb() -> Iterator[None]:
+    """Raise Python's own errors, such as ``FileNotFoundError``, for smbprotocol's, which have their numbers only."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.errno and hasattr(exc, "ntstatus"):  # of no other library: numbers of TLS and of names are others
+            raise OSError(exc.errno, str(exc), exc.filename) from exc
+        raise
+
+
+@_errors_of_smb()
+def list_folder(fs: Any, key: str) -> list[dict[str, Any]]:
+    """Return the entries of a folder, as fsspec does."""
+    return list(fs.ls(key, detail=True))
+
+
+@_errors_of_smb()
+def remove(fs: Any, key: str) -> None:
+    """Remove a file."""
+    fs.rm_file(key)
+
+
+@_errors_of_smb()
 def read_whole(fs: Any, key: str) -> bytes:
     """Read a file. Raises ``IsADirectoryError`` for a folder, also where the library's own error does not say so."""
     try:
@@ -128,6 +153,7 @@ def read_whole(fs: Any, key: str) -> bytes:
         raise
 
 
+@_errors_of_smb()
 def read_range(fs: Any, key: str, start: int, end: int) -> bytes:
     """Read a part of a file. By name: the second argument of s3fs is a version, and sshfs reads all of the file."""
     if _takes(_own(fs, "cat_file"), "start"):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -11,15 +13,24 @@ from typing import Any
 import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
+from fsspec import register_implementation  # type: ignore[import-untyped]
 from fsspec.implementations.dirfs import DirFileSystem  # type: ignore[import-untyped]
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, is_exclusive, read_file
+from airflow_kafka_groups.maintenance.durable_files import (
+    create_file,
+    is_exclusive,
+    list_names,
+    read_file,
+    remove_file,
+    remove_folder,
+)
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords, other_folders
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import BusyStore, busy_store
 from tests.fakes.sftp_store import sftp_store
@@ -81,6 +92,52 @@ def test_a_part_of_a_file_is_that_part_where_the_library_reads_all_of_it(tmp_pat
     create_file(base / "1.json", b"0123456789")
     assert read_file(base / "1.json", 2, 5) == b"234"
     assert read_file(base / "2.json", 2, 5) is None
+
+
+class SmbError(OSError):
+    """As smbprotocol's: it has the number of Python's error, and is not of its class."""
+
+    ntstatus = 0xC0000034
+
+
+class SmbStore(LocalFileSystem):  # type: ignore[misc]
+    """As fsspec's: its library raises such errors for each call."""
+
+    protocol = "share"  # by its own name, pathlib's imitation asks for smbprotocol
+    cachable = False
+
+    def info(self, path: str, **_: Any) -> Any:
+        return self._asked(super().info, path)
+
+    def ls(self, path: str, detail: bool = False, **_: Any) -> Any:
+        return self._asked(lambda folder: [self.info(name.path) for name in os.scandir(folder)], path)
+
+    def rm_file(self, path: str) -> None:
+        self._asked(super().rm_file, path)
+
+    def _open(self, path: str, mode: str = "rb", **how: Any) -> Any:
+        return self._asked(super()._open, path, mode=mode)
+
+    def _asked(self, call: Callable[..., Any], path: str, **how: Any) -> Any:
+        try:
+            return call(path, **how)
+        except OSError as exc:
+            raise SmbError(exc.errno, exc.strerror, path) from exc
+
+
+def test_what_is_absent_on_smb_is_absent(tmp_path: Path) -> None:
+    """Nothing could be read or planned there: what was not there yet was an error of the storage."""
+    register_implementation("share", SmbStore, clobber=True)
+    attach(protocol="share", conn_id="smb", fs=SmbStore())
+    base = ObjectStoragePath(f"share://smb@{tmp_path}/groups")
+    assert (read_file(base / "prod" / "1.json"), list_names(base / "prod")) == (None, [])
+    remove_file(base / "prod" / "1.json")
+    remove_folder(base / "prod")
+    create_file(base / "prod" / "1.json", b"one")
+    assert (read_file(base / "prod" / "1.json", 1, 2), list_names(base / "prod")) == (b"n", ["1.json"])
+    create_file(base / "README", b"")
+    assert list(other_folders(Layout(base, "prod"))) == []
+    assert read_file(base / "STOP") is None
 
 
 def test_what_could_not_be_written_completely_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
