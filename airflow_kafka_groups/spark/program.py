@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,9 @@ from airflow_kafka_groups.spark.session import running_session, settings_of
 from airflow_kafka_groups.spark.storage import Storage
 
 Summary = dict[str, Any]
+_PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
+_CONNECTION = re.compile(r"\A((?:s3[an]?|gs)://)[^/:@]*@", re.IGNORECASE)
+"""An Airflow connection before a bucket. On Azure, what is there is the container."""
 PARTLY_FAILED = 5
 """The exit code of a run over many clusters, if some failed."""
 
@@ -55,6 +59,8 @@ class Program:
         parser = argparse.ArgumentParser(prog=self.job, description=(self.documentation or "").partition("\n")[0])
         self.add_arguments(parser)
         arguments = parser.parse_args(argv)
+        for name in _PATHS.intersection(vars(arguments)):
+            setattr(arguments, name, _without_connection(getattr(arguments, name)))
         try:
             if "base" in arguments:
                 check_folder("--base", arguments.base)
@@ -109,6 +115,11 @@ def add_base(parser: argparse.ArgumentParser) -> None:
 def folder_path(text: str) -> str:
     """Parse a folder for argparse: ``/out/`` is ``/out``, whose summary is ``/out.json``."""
     return text.rstrip("/")
+
+
+def _without_connection(path: str | None) -> str | None:
+    """Return a path without an Airflow connection: Spark's connectors take it for a user, and refuse it."""
+    return path and _CONNECTION.sub(r"\1", path)
 
 
 def check_folder(option: str, path: str) -> None:

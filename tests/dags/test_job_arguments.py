@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from airflow_kafka_groups.contracts.durations import read_duration
 from airflow_kafka_groups.operators.dag_params import LIMITS
 from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.spark.jobs import process_group_backlog
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from tests.dags.airflow_env import ROOT
 
@@ -36,3 +39,24 @@ def test_the_job_is_asked_for_what_the_form_says() -> None:
         assert getattr(asked, name) == params[name]
     for name in ("min_idle_seconds", "max_gap_seconds"):
         assert getattr(asked, name) == read_duration(params[name])
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("s3a://my_aws_conn@bucket/groups", "s3a://bucket/groups"),
+        ("gs://my_conn@bucket/a@b", "gs://bucket/a@b"),
+        ("s3a://bucket/a@b", "s3a://bucket/a@b"),
+        ("s3a://user:password@bucket/a", "s3a://user:password@bucket/a"),
+        ("abfss://container@account.dfs.core.windows.net/a", "abfss://container@account.dfs.core.windows.net/a"),
+        ("/data/s3a://a@b", "/data/s3a://a@b"),
+    ],
+)
+def test_the_job_reads_the_storage_without_airflow_s_connection(given: str, read: str) -> None:
+    """S3A refuses a URL with what it takes for a user: each clean-up failed whose storage had a connection in it."""
+    places = [word for name in ("base", "output", "summary", "commit-history") for word in (f"--{name}", given)]
+    asked = parse_arguments([*places, "--cluster", "prod", "--min-idle", "7d"])
+    assert {asked.base, asked.output, asked.summary, asked.commit_history} == {read}
+    words = [word for name in ("backlog", "output", "result", "records") for word in (f"--{name}", given)]
+    backlog = process_group_backlog.parse_arguments(["--kafka-properties", "p", "--transform", "a:b", *words])
+    assert {getattr(backlog, name) for name in ("backlog", "output", "result", "records")} == {read}
