@@ -176,8 +176,7 @@ class Membership:
             self.stop(MembershipError(self.options.group_id, reason))
             return
         self.member_id, self.generation, self.leader_id = answer.member_id, answer.generation, answer.leader
-        self.protocol, self._members, self._assignments = answer.protocol or "", answer.members, {}
-        self._reason = None
+        self.protocol, self._members, self._assignments, self._reason = answer.protocol or "", answer.members, {}, None
         leads = self.is_leader and not answer.skip_assignment
         self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
         # Due immediately if SyncGroup waits longer for the leader.
@@ -252,16 +251,17 @@ class Membership:
 
     def on_heartbeat(self, sent: actions.Heartbeat, code: ErrorCode, now: float) -> None:
         """Process the response to a heartbeat."""
-        if (sent.generation, sent.member_id) != (
-            self.generation,
-            self.member_id,
-        ) or self.phase not in _HEARTBEAT_PHASES:
+        current = (self.generation, self.member_id)
+        if (sent.generation, sent.member_id) != current or self.phase not in _HEARTBEAT_PHASES:
             return
         action = error_action(HEARTBEAT, code)
         if action is ErrorAction.OK:
             self._failures = 0
             if sent.holding and self.phase in _ASSIGNED_PHASES and self.synced is not None:
-                self.synced = replace(self.synced, confirmed_at=sent.sent_at)
+                if sent.sent_at - self.synced.confirmed_at < self.options.rebalance_timeout:
+                    self.synced = replace(self.synced, confirmed_at=sent.sent_at)
+                else:  # who answers may have been suspended, too, and be coordinator no more: a join finds out
+                    self.rejoin("silent for too long")
         elif action is ErrorAction.REJOIN:
             # Old brokers return this while the leader assigns; the SyncGroup response decides then.
             self._rejoin = self._rejoin or self.phase in _ASSIGNED_PHASES

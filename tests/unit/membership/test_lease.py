@@ -109,6 +109,17 @@ async def test_a_lease_that_comes_back_is_of_another_term(group: ScriptedGroup) 
         assert lease.term != term
 
 
+async def test_after_a_session_timeout_without_a_word_it_is_asked_for_again(group: ScriptedGroup) -> None:
+    """Its coordinator may have been suspended, too, and say OK before it learns that it is none any more."""
+    clock = Clock()
+    async with lease_of(group, clock, valid_for=0.3) as lease:
+        term, generation = lease.term, lease.generation
+        clock.stalled = 6.0
+        await until(lambda: lease.held)
+        assert lease.generation > generation
+        assert lease.term != term, "another may have had it"
+
+
 async def test_a_round_is_waited_for_and_a_loss_is_not(group: ScriptedGroup) -> None:
     async with lease_of(group, Clock(), valid_for=0.3) as lease:
         await lease.confirm(0.1)
