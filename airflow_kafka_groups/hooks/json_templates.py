@@ -55,7 +55,7 @@ def has_more_than_text(template: str, rendered: Any) -> bool:
         if in_string and _writes_json(expression):
             return False
         expected += (re.escape(part), r'[^"\\]*' if in_string else ".*" if expression else "")
-        sample += f"{part}{number if in_string else 'null' if expression else ''}"
+        sample += part + (f"{{{{{number}}}}}" if in_string else "null" if expression else "")  # no key is so written
     if ".*" in expected:  # between two of them, a search would take hours for two lists of 60,000 names
         first, last = expected.index(".*"), len(expected) - expected[::-1].index(".*")
         expected[first:last] = [".*"]

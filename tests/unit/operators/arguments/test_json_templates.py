@@ -90,6 +90,16 @@ def test_a_name_in_an_object_in_json_adds_no_group_to_it(*, native: bool) -> Non
         tasks[1].render_template_fields({"params": {"group": 'a": {"t": {"0": 1}}, "b', "topic": "t", "offset": 5}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+def test_partitions_beside_a_template_are_no_more_than_there_were(*, native: bool) -> None:
+    """What stood for the first template was a 0, as the key of the first partition is."""
+    given: Any = '{"{{ params.group }}": {"t": {"0": 5, "1": 6, "{{ params.partition }}": 7}}}'
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
+    task.render_template_fields({"params": {"group": "a", "partition": 2}})
+    assert [list(offsets.values()) for offsets in task.offsets.values()] == [[5, 6, 7]]
+
+
 def test_long_lists_beside_a_name_are_looked_at_once() -> None:
     """Two lists of ten thousand names could be parted in a hundred million ways."""
     names = [f"orders-{number}" for number in range(10_000)]
