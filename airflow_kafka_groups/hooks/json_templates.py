@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Any
 
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
-_LITERAL = re.compile(r"""'((?:\\.|[^'\\])*)'|"(?:\\.|[^"\\])*\"""")
+_LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _CODE = re.compile(rf"{EXPRESSION.pattern}|\{{%.*?%\}}|\{{#.*?#\}}", re.DOTALL)
 _BLOCK = re.compile(r"\{%[-+]?\s*(end)?(?:for|if|filter|with|call|macro)\b")
 
@@ -32,7 +32,8 @@ def templates_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
 
 def _writes_json(expression: str) -> bool:
     """Return whether an expression is to write quotes itself, such as ``{{ names | join('", "') }}``."""
-    return "tojson" in expression or any('"' in literal for literal in _LITERAL.findall(expression))
+    literals = _LITERAL.findall(expression)
+    return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
 
 
 def has_more_than_text(template: str, rendered: Any) -> bool:

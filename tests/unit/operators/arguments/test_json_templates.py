@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from airflow.sdk import DAG
+from airflow.sdk.execution_time import macros
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -33,13 +34,15 @@ def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, na
     "given",
     [
         """["{{ params.groups | join('", "') }}"]""",
+        r"""["{{ params.groups | join("\", \"") }}"]""",
+        '["{{ macros.json.dumps(params.groups)[2:-2] }}"]',
         '["{% for each in params.groups %}{{ each }}{% if not loop.last %}", "{% endif %}{% endfor %}"]',
     ],
 )
 @pytest.mark.parametrize("names", [["a"], ["a", "b"], ["a", "b", "c"]])
 def test_a_list_in_json_may_be_joined_of_several_names(given: str, names: list[str]) -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
-    task.render_template_fields({"params": {"groups": names}})
+    task.render_template_fields({"params": {"groups": names}, "macros": macros})
     assert task.group_ids == names
 
 
