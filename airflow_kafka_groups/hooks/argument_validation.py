@@ -24,7 +24,14 @@ from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.json_templates import EXPRESSION, has_more_than_text, items_of, templates_of
+from airflow_kafka_groups.hooks.json_templates import (
+    EXPRESSION,
+    Twin,
+    has_more_than_text,
+    items_of,
+    rendered_with_other_names,
+    templates_of,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -81,7 +88,7 @@ class Argument(Generic[T]):
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, _NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], value, names=self._names)
+            value = _rendered_items(self._name, held[self._name], value, held[_RENDERS], names=self._names)
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
@@ -145,9 +152,11 @@ class DeclaredArguments:
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
         _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
-        vars(self)[_RENDERS] = True
+        render: Any = super()._do_render_template_fields  # type: ignore[misc]  # Airflow's base class has it
+        by = signature(render).bind(*args, **kwargs).arguments
+        vars(self)[_RENDERS] = lambda text: rendered_with_other_names(text, self, by["context"], by["jinja_env"])
         try:
-            super()._do_render_template_fields(*args, **kwargs)  # type: ignore[misc]  # Airflow's base class has it
+            render(*args, **kwargs)
         finally:
             vars(self).pop(_RENDERS, None)
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
@@ -200,7 +209,7 @@ def _texts(value: Any) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts, value))
 
 
-def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:
+def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, names: bool) -> Any:
     """Return what a list was rendered to, with the items in it that are no templates as they were.
 
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
@@ -212,7 +221,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
-    if isinstance(before, str) and has_more_than_text(before, rendered):
+    if isinstance(before, str) and has_more_than_text(before, rendered, twin_of):
         raise ConfigurationError(name, shown, _NO_TEXT)
     if old is None or new is None or len(old) != len(new):
         return rendered

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import zip_longest
-from typing import Any
+from collections.abc import Callable, Mapping
+from itertools import count
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+Twin: TypeAlias = Callable[[str], Any]
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
-_CODE = re.compile(rf"{EXPRESSION.pattern}|\{{%.*?%\}}|\{{#.*?#\}}", re.DOTALL)
-_BLOCK = re.compile(r"\{%[-+]?\s*(end)?(?:for|if|filter|with|call|macro)\b")
+_NAME = "airflow_kafka_groups_name"
 
 
 def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
@@ -36,57 +40,60 @@ def _writes_json(expression: str) -> bool:
     return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
 
 
-def has_more_than_text(template: str, rendered: Any) -> bool:
+def has_more_than_text(template: str, rendered: Any, twin_of: Twin) -> bool:
     """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` is, or to an escape.
 
-    :param template: a list or an object in JSON; nothing else has more.
+    :param template: a list or an object in JSON, also with blocks; nothing else has more.
     :param rendered: its text, or what Jinja made of that.
+    :param twin_of: renders it with other names, ``None`` without any: only Jinja knows how many a loop writes.
     """
-    text = re.sub(r"\r\n?", "\n", template.strip())  # as Jinja does
-    if not text.startswith(("[", "{")) or text.startswith(("{{", "{%", "{#")):
-        return False
-    if "{%" in text or "{#" in text:
-        return _has_more_beside_blocks(text, rendered)
-    parts, expressions = EXPRESSION.split(text), EXPRESSION.findall(text)
-    if any("{" in each.strip()[2:] for each in expressions):  # where it ends is not known
-        return False
-    in_string, expected, sample = False, list[str](), ""
-    for number, (part, expression) in enumerate(zip_longest(parts, expressions, fillvalue="")):
-        in_string ^= re.sub(r"\\.", "", part).count('"') % 2 == 1
-        if in_string and _writes_json(expression):
-            return False
-        expected += (re.escape(part), r'[^"\\]*' if in_string else ".*" if expression else "")
-        sample += part + (f"{{{{{number}}}}}" if in_string else "null" if expression else "")  # no key is so written
-    if ".*" in expected:  # between two of them, a search would take hours for two lists of 60,000 names
-        first, last = expected.index(".*"), len(expected) - expected[::-1].index(".*")
-        expected[first:last] = [".*"]
-    if isinstance(rendered, str) and not re.fullmatch("".join(expected), rendered.strip(), re.DOTALL):
-        return True
+    twin = twin_of(template) if '"' in template else None
     try:
-        return _is_longer(json.loads(sample), json.loads(rendered) if isinstance(rendered, str) else rendered)
+        sample = json.loads(twin) if isinstance(twin, str) else twin
+        if not isinstance(sample, list | tuple | dict):
+            return False
+        texts = [each for each in (twin, rendered) if isinstance(each, str)]
+        if len(texts) == 2 and any(texts[0].count(each) < texts[1].count(each) for each in '"\\'):
+            return True
+        return _is_longer(sample, json.loads(rendered) if isinstance(rendered, str) else rendered)
     except ValueError:  # the argument's reader says what it must be
         return False
 
 
+def rendered_with_other_names(template: str, task: Any, context: Mapping[str, Any], env: Environment) -> Any:
+    """Return what a task renders a template to with other texts for the names in its strings; ``None`` without any.
+
+    Expressions that write quotes themselves stay. What one does that joins by a variable with quotes is not known.
+    """
+    parts, begun, has_names, in_string, before = list[str](), "", False, False, list[bool]()
+    for _, kind, value in env.lex(template):
+        if kind == "data":
+            in_string ^= re.sub(r"\\.", "", value).count('"') % 2 == 1
+        begun += value if begun or kind in ("variable_begin", "block_begin") else ""
+        if kind == "variable_end" and in_string and not _writes_json(begun):
+            begun, has_names = f"{{{{ {_NAME}() }}}}", True
+        elif kind == "block_end":
+            match re.findall(r"\w+", begun)[0]:
+                case "set" if _writes_json(begun):
+                    return None
+                case "if" | "for":
+                    before.append(in_string)
+                case "elif" | "else":
+                    in_string = before[-1]
+                case "endif" | "endfor":
+                    before.pop()
+        if not begun or kind in ("variable_end", "block_end"):
+            parts.append(begun or value)
+            begun = ""
+    numbers = count()
+    names = {_NAME: lambda: f"\ue000{next(numbers)}"}  # as no key of an object is written
+    return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
+
+
 def _is_longer(sample: Any, found: Any) -> bool:
-    """Return whether a list or an object has more than its template, in which ``None`` stands for any JSON."""
+    """Return whether a list or an object has more than another one."""
     if isinstance(sample, dict) and isinstance(found, dict):
         sample, found = list(sample.values()), list(found.values())
-    if not isinstance(sample, list) or not isinstance(found, list | tuple) or None in sample:
+    if not isinstance(sample, list | tuple) or not isinstance(found, list | tuple):
         return False
     return len(found) > len(sample) or any(map(_is_longer, sample, found))
-
-
-def _has_more_beside_blocks(template: str, rendered: Any) -> bool:
-    """Count the quotes and items. Items that hold a part of a block, or of an expression, are any number of names."""
-    text = _CODE.sub(lambda code: code[0] if _writes_json(code[0]) else code[0].replace('"', "'"), template)
-    items, found = items_of(text), items_of(rendered)
-    if items is None or found is None:
-        return False
-    texts = [item for item in items if isinstance(item, str)]
-    if any(each.count(begin) != each.count(end) for each in texts for begin, end in (("{{", "}}"), ("{%", "%}"))):
-        return False
-    if any(sum(-1 if end else 1 for end in _BLOCK.findall(each)) for each in texts):
-        return False
-    more = isinstance(rendered, str) and any(rendered.count(each) > text.count(each) for each in '"\\')
-    return more or len(items) != len(found)

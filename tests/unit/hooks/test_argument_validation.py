@@ -7,6 +7,7 @@ from inspect import signature
 from typing import Any
 
 import pytest
+from jinja2 import Environment
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template, sets_arguments
@@ -28,8 +29,11 @@ class Renders:
 
     template_fields: Collection[str] = ("airflows_own",)
 
-    def _do_render_template_fields(self, name: str, value: Any) -> None:
-        setattr(self, name, value)
+    def _do_render_template_fields(
+        self, parent: Any, template_fields: Collection[str], context: Any, jinja_env: Environment, seen_oids: set[int]
+    ) -> None:
+        for name in template_fields:
+            setattr(parent, name, context[name])
 
 
 class Task(DeclaredArguments, Renders):
@@ -40,7 +44,7 @@ class Task(DeclaredArguments, Renders):
         return False
 
     def render(self, name: str, value: Any) -> None:
-        self._do_render_template_fields(name, value)
+        self._do_render_template_fields(self, (name,), {name: value}, Environment(autoescape=True), set())
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,9 @@ def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, na
         """["{{ params.groups | join('", "') }}"]""",
         r"""["{{ params.groups | join("\", \"") }}"]""",
         '["{{ macros.json.dumps(params.groups)[2:-2] }}"]',
+        """{% set comma = '", "' %}["{{ params.groups | join(comma) }}"]""",
+        '[{% for each in params.groups %}"{{ each }}"{% if not loop.last %}, {% endif %}{% endfor %}]',
+        '[{% for each in params.groups %}"{{ each }}"{{ ", " if not loop.last }}{% endfor %}]',
         '["{% for each in params.groups %}{{ each }}{% if not loop.last %}", "{% endif %}{% endfor %}"]',
     ],
 )
@@ -74,6 +77,29 @@ def test_quotes_within_an_expression_end_no_string_of_a_list_in_json(given: str,
         tasks[2].render_template_fields({"params": {"team": "", "group": None}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        '["{{ params.group }}"{% if params.more %}, "{{ params.more }}"{% endif %}]',
+        '[{% for each in [params.group] %}"{{ each }}"{% if not loop.last %}, {% endif %}{% endfor %}]',
+        '[{% if params.more %}"{{ params.more }}{% else %}"{{ params.group }}{% endif %}"]',
+        '{% if params.more %}["x"]{% else %}["{{ params.group }}"]{% endif %}',
+        '{# one #}["{{ params.group }}"]',
+        """["{{ params.group }}", "{{ ['x', 'y'] | join('", "') }}"]""",
+        '["{{ {"a": params.group}["a"] }}"]',
+    ],
+)
+def test_a_name_beside_blocks_and_joins_is_one_too(given: str, *, native: bool) -> None:
+    """Only Jinja knows which items a condition or a loop writes."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        tasks = [DeleteGroupsOperator(task_id=f"t{number}", **STORED, group_ids=given) for number in range(2)]
+    tasks[0].render_template_fields({"params": {"group": "b", "more": ""}})
+    assert (tasks[0].group_ids or [])[0] == "b"
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"group": 'b", "c', "more": ""}})
+
+
 def test_nor_do_quotes_within_a_block() -> None:
     given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
@@ -101,6 +127,13 @@ def test_partitions_beside_a_template_are_no_more_than_there_were(*, native: boo
         task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
     task.render_template_fields({"params": {"group": "a", "partition": 2}})
     assert [list(offsets.values()) for offsets in task.offsets.values()] == [[5, 6, 7]]
+
+
+def test_an_object_in_json_may_be_written_by_a_loop() -> None:
+    given: Any = '{"a": {"t": { {% for each in [0, 1, 2] %}"{{ each }}": 5{{ "," if not loop.last }}{% endfor %} }}}'
+    task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
+    task.render_template_fields({})
+    assert [list(offsets.values()) for offsets in task.offsets.values()] == [[5, 5, 5]]
 
 
 def test_long_lists_beside_a_name_are_looked_at_once() -> None:
