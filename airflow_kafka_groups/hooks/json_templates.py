@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -31,23 +32,28 @@ def templates_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
     """Return a list with templates in it, also one in JSON, where ``{{ params["group"] }}`` has quotes of its own."""
     if not isinstance(value, str):
         return items_of(value)
-    return items_of(EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value))
+    text = EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value)
+    try:  # which Jinja may make a list of, too
+        return items_of(text) or items_of(ast.literal_eval(text.strip()))
+    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
 
 
-def _writes_json(expression: str) -> bool:
+def _writes_json(expression: str, quote: str = '"') -> bool:
     """Return whether an expression is to write quotes itself, such as ``{{ names | join('", "') }}``."""
     literals = _LITERAL.findall(expression)
-    return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
+    return "tojson" in expression or "json.dumps(" in expression or any(quote in literal[1:-1] for literal in literals)
 
 
 def has_more_than_text(template: str, rendered: Any, twin_of: Twin) -> bool:
     """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` is, or to an escape.
 
-    :param template: a list or an object in JSON, also with blocks; nothing else has more.
+    :param template: a list or an object in JSON, also with blocks, or in Python where Jinja makes that of it; nothing
+        else has more.
     :param rendered: its text, or what Jinja made of that.
     :param twin_of: renders it with other names, ``None`` without any: only Jinja knows how many a loop writes.
     """
-    twin = twin_of(template) if '"' in template else None
+    twin = twin_of(template)
     try:
         sample = json.loads(twin) if isinstance(twin, str) else twin
         if not isinstance(sample, list | tuple | dict):
@@ -65,21 +71,21 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
 
     Expressions that write quotes themselves stay. What one does that joins by a variable with quotes is not known.
     """
-    parts, begun, has_names, in_string, before = list[str](), "", False, False, list[bool]()
+    parts, begun, has_names, quote, before = list[str](), "", False, "", list[str]()
     for _, kind, value in env.lex(template):
         if kind == "data":
-            in_string ^= re.sub(r"\\.", "", value).count('"') % 2 == 1
+            quote = _quote_after(value, quote)
         begun += value if begun or kind in ("variable_begin", "block_begin") else ""
-        if kind == "variable_end" and in_string and not _writes_json(begun):
+        if kind == "variable_end" and quote and not _writes_json(begun, quote):
             begun, has_names = f"{{{{ {_NAME}() }}}}", True
         elif kind == "block_end":
             match re.findall(r"\w+", begun)[0]:
-                case "set" if _writes_json(begun):
+                case "set" if _writes_json(begun) or _writes_json(begun, "'"):
                     return None
                 case "if" | "for":
-                    before.append(in_string)
+                    before.append(quote)
                 case "elif" | "else":
-                    in_string = before[-1]
+                    quote = before[-1]
                 case "endif" | "endfor":
                     before.pop()
         if not begun or kind in ("variable_end", "block_end"):
@@ -88,6 +94,16 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
     numbers = count()
     names = {_NAME: lambda: f"\ue000{next(numbers)}"}  # as no key of an object is written
     return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
+
+
+def _quote_after(text: str, quote: str) -> str:
+    """Return the quote of the string that a text ends in, empty outside; the text begins in one of ``quote``."""
+    for sign in re.findall(r"""\\.|["']""", text):
+        if sign == quote:
+            quote = ""
+        elif not quote and len(sign) == 1:
+            quote = sign
+    return quote
 
 
 def _is_longer(sample: Any, found: Any) -> bool:

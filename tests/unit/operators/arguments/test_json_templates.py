@@ -100,6 +100,21 @@ def test_a_name_beside_blocks_and_joins_is_one_too(given: str, *, native: bool) 
         tasks[1].render_template_fields({"params": {"group": 'b", "c', "more": ""}})
 
 
+@pytest.mark.parametrize("name", ["b','c", "b', 'c"])
+def test_an_item_of_a_list_that_jinja_reads_names_one_group_too(name: str) -> None:
+    """Where it makes Python's own objects, lists are also written with single quotes."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
+        one = DeleteGroupsOperator(task_id="one", **STORED, group_ids="""['a', '{{ params["group"] }}']""")
+        joined = DeleteGroupsOperator(task_id="two", **STORED, group_ids="""['{{ params.groups | join("', '") }}']""")
+        none = DeleteGroupsOperator(task_id="none", **STORED, group_ids="""['a', '{{ params["group"] }}']""")
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        none.render_template_fields({"params": {"group": None}})
+    joined.render_template_fields({"params": {"groups": ["a", "b"]}})
+    assert joined.group_ids == ["a", "b"]
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        one.render_template_fields({"params": {"group": name}})
+
+
 def test_nor_do_quotes_within_a_block() -> None:
     given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
