@@ -3,8 +3,8 @@
 A client lives as long as it has users. A client that fails is discarded for all of them: the next user reads the
 connection again, so that a changed password or address takes effect. It is also read for each trigger that begins, and
 every five minutes: the cluster of before an edit may run on, and what is true there says nothing of the cluster that a
-trigger is to wait for. Users that need a client at once share the attempt to connect: when it
-fails, it fails for all of them, and nobody waits for one attempt after the other.
+trigger is to wait for. While it cannot be read, those go on that have a client. Users that need a client at once share
+the attempt to connect: when it fails, it fails for all of them, and nobody waits for one attempt after the other.
 """
 
 from __future__ import annotations
@@ -27,44 +27,38 @@ READ_AGAIN_SECONDS = 300.0
 """How old what was read of a connection may be: the cluster of before may run on after an edit."""
 
 
-class SharedClient:
+class _Holder:
     """The client of one connection, created on first use."""
 
     def __init__(self, conn_id: str) -> None:
         self._conn_id = conn_id
         self._client: AdminClient | None = None
         self._opening: asyncio.Task[AdminClient] | None = None
-        self._must_read = False
-        self._read_at = 0.0
+        self._read_at = self._tried_at = -READ_AGAIN_SECONDS
         self.users = 0
 
-    def add_user(self) -> None:
-        """Count a user. The next call of ``get`` reads the connection."""
-        self.users += 1
-        self._must_read = True
-
-    async def get(self) -> AdminClient:
-        """Return the connected client. Raises connection errors; the next call tries again."""
-        age = asyncio.get_running_loop().time() - self._read_at
-        if self._client is not None and not self._must_read and age < READ_AGAIN_SECONDS:
-            return self._client
+    async def get(self, since: float) -> AdminClient:
+        """Return the connected client of the connection as it was read after a time, or as it is read now."""
+        client, is_read = self._client, self._read_at >= since
+        if client is not None and is_read and asyncio.get_running_loop().time() - self._tried_at < READ_AGAIN_SECONDS:
+            return client
         if self._opening is None:
-            must_read, self._must_read = self._must_read, False
-            self._opening = asyncio.create_task(self._open(must_read), name=f"connect by {self._conn_id}")
+            self._opening = asyncio.create_task(self._open(), name=f"connect by {self._conn_id}")
             self._opening.add_done_callback(self._opened)
-        # Shielded: others may wait for the same attempt when the one who began it is cancelled.
-        return await asyncio.shield(self._opening)
+        try:
+            # Shielded: others may wait for the same attempt when the one who began it is cancelled.
+            return await asyncio.shield(self._opening)
+        except AirflowUnavailableError:
+            if client is None or not is_read:
+                raise
+            return client  # until Airflow is back
 
-    async def _open(self, must_read: bool) -> AdminClient:
+    async def _open(self) -> AdminClient:
         from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
-        self._read_at = asyncio.get_running_loop().time()
-        try:
-            found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
-        except AirflowUnavailableError:
-            if self._client is None or must_read:
-                raise
-            return self._client  # until Airflow is back
+        self._tried_at = begun = asyncio.get_running_loop().time()
+        found: AdminClient = await KafkaGroupsHook(self._conn_id).aget_conn()
+        self._read_at = begun
         if self._client is not None:
             if _settings_of(found) == _settings_of(self._client):
                 return self._client
@@ -74,8 +68,8 @@ class SharedClient:
 
     def _opened(self, task: asyncio.Task[AdminClient]) -> None:
         self._opening = None
-        if task.cancelled() or task.exception() is not None:
-            self._must_read = True
+        if not task.cancelled():
+            task.exception()  # everybody who waited may be gone
 
     async def discard(self, client: AdminClient) -> None:
         """Close a client that failed, or that is of another connection by now, unless it was replaced meanwhile."""
@@ -93,25 +87,41 @@ class SharedClient:
             await client.__aexit__(None, None, None)
 
 
+class SharedClient:
+    """The client of a connection, for one of its users."""
+
+    def __init__(self, holder: _Holder) -> None:
+        self._holder = holder
+        self._since = asyncio.get_running_loop().time()
+
+    async def get(self) -> AdminClient:
+        """Return the connected client. Raises connection errors; the next call tries again."""
+        return await self._holder.get(self._since)
+
+    async def discard(self, client: AdminClient) -> None:
+        """Close a client that failed, unless it was replaced meanwhile."""
+        await self._holder.discard(client)
+
+
 def _settings_of(client: AdminClient) -> object:
     """Return the connection that a client was made of."""
     return getattr(client, "settings", None)
 
 
-_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, SharedClient]] = WeakKeyDictionary()
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Holder]] = WeakKeyDictionary()
 
 
 @asynccontextmanager
 async def shared_client(conn_id: str) -> AsyncIterator[SharedClient]:
     """Provide the shared client of a connection. The last user closes it, also on cancellation."""
     of_loop = _clients.setdefault(asyncio.get_running_loop(), {})
-    shared = of_loop.setdefault(conn_id, SharedClient(conn_id))
-    shared.add_user()
+    holder = of_loop.setdefault(conn_id, _Holder(conn_id))
+    holder.users += 1
     try:
-        yield shared
+        yield SharedClient(holder)
     finally:
-        shared.users -= 1
-        if not shared.users:
-            if of_loop.get(conn_id) is shared:
+        holder.users -= 1
+        if not holder.users:
+            if of_loop.get(conn_id) is holder:
                 del of_loop[conn_id]
-            await shared.aclose()
+            await holder.aclose()

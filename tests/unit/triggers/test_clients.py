@@ -192,6 +192,28 @@ async def test_an_edit_takes_effect_in_a_trigger_whose_former_cluster_still_runs
 
 
 @pytest.mark.usefixtures("_hurried")
+async def test_a_trigger_that_begins_while_airflow_is_away_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The others polled no more either, and the time of a stall began again."""
+    async with FakeCluster({1: MODERN}) as fake:
+        lead_to(monkeypatch, fake)
+        running = asyncio.create_task(fire(trigger(100)))
+        while not fake.requests(OFFSET_FETCH):  # noqa: ASYNC110  # plain state of a fake
+            await asyncio.sleep(0.01)
+        with monkeypatch.context() as patched:
+            patched.setattr(KafkaGroupsHook, "aget_conn", airflow_is_away)
+            beginning = asyncio.create_task(fire(waiting_for("a")))
+            await asyncio.sleep(0.1)
+            seen = len(fake.requests(OFFSET_FETCH))
+            async with asyncio.timeout(5):
+                while len(fake.requests(OFFSET_FETCH)) < seen + 5:  # noqa: ASYNC110  # it polls on
+                    await asyncio.sleep(0.01)
+            assert not beginning.done()
+        assert (await asyncio.wait_for(beginning, 20))["status"] == "reached"
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.usefixtures("_hurried")
 async def test_a_trigger_that_begins_uses_the_open_client_where_the_connection_is_what_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
