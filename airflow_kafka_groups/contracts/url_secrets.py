@@ -19,8 +19,8 @@ _PARAMETER = re.compile(
 
 Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket. Hive's ``;auth=noSasl`` is no secret.
 """
-_HOSTS = re.compile(r"[^:,]+(?::\d+)?(?:,[^:,]+(?::\d+)?)*")
-"""Hosts with their ports, such as the ZooKeepers in a URL of Hive's."""
+_HOSTS = re.compile(r"[^:,]+(?::\d+)?(?:,[\w.-]+(?::\d+)?)*")
+"""Hosts with their ports, such as the ZooKeepers in a URL of Hive's. What follows a comma may be of a password."""
 _LOGIN_WITHOUT_SLASHES = re.compile(r"(?!file:/)[^/]*:.*@", re.IGNORECASE)
 """As ``scp`` has it, or with a slash too few. Hadoop spells a path on a disk ``file:/data``."""
 

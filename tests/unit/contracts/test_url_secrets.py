@@ -26,6 +26,7 @@ from airflow_kafka_groups.contracts.url_secrets import has_secret
             "https://h/f?X-Api-Key=x",
             "https://h/f?key=x",
         ),
+        "https://me:7,x!y/z@h/f",
         *("https://h/f.json?auth=x", "https://h/f?v=1&auth=x"),
         *("https://h/f?access-key=x", "https://h/f?user=me&pwd=x", "https://h/f?jwt=x", "https://h/f?tok%65n=x"),
     ],
