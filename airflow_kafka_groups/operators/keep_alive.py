@@ -95,7 +95,7 @@ class KeepOffsetsAliveOperator(DryRunOperator):
         )
         summary = report.summary()
         self.log.info("Keep-alive: %s; next due %s", summary["counts"], summary["next_due"])
-        if not report.groups:
+        if not report.groups and not report.missing_brokers:
             self.log.warning("No group matches %s: nothing is kept alive. Check the patterns", request.include)
         left = {group.group_id: group.reason for group in report.groups if group.outcome is KeepAliveOutcome.LEFT_ALONE}
         problems = report.problems()

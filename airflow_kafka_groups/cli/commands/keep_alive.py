@@ -69,7 +69,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     out.write(Table("groups", COLUMNS, rows), {"dry_run": not args.yes, **report.summary()})
     for where, why in report.missing_brokers.items():
         say(f"error: the groups of {where} could not be listed: {why}")
-    if not report.groups:
+    if not report.groups and not report.missing_brokers:
         say("warning: no group matches, so nothing is kept alive. Check the patterns.")
     if not args.yes:
         say("Nothing was committed. To keep these groups alive, give --yes too.")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
+from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, GroupsFailedError
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
@@ -70,6 +70,15 @@ def test_a_broker_that_lists_nothing_counts_among_what_was_asked(admin: FakeAdmi
         keep(tmp_path, include=["nothing.*"])
     with pytest.raises(GroupsFailedError, match=r"^2 of 2 failed: "):
         keep(tmp_path, group_ids=["gone"])
+
+
+def test_brokers_that_list_nothing_are_no_matter_of_the_patterns(
+    admin: FakeAdmin, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.groups, admin.missing_brokers = {}, {2: ConnectionFailedError("b2:9092", "is away")}
+    with pytest.raises(GroupsFailedError, match="is away"):
+        keep(tmp_path, include=["simple"])
+    assert "Check the patterns" not in capsys.readouterr().out
 
 
 def test_a_dry_run_fails_for_nothing_and_commits_nothing(admin: FakeAdmin, tmp_path: Path) -> None:

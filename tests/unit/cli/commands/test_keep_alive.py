@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.cli.commands import keep_alive
+from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -75,3 +76,11 @@ def test_numbers_are_checked(admin: FakeAdmin, stored: Cli) -> None:
         "keep-alive", "simple", "--offsets-retention-minutes", "60", "--margin-seconds", "600", *NOW
     )
     assert (code, found["retention_seconds"], found["margin_seconds"]) == (0, 3_600.0, 600.0)
+
+
+def test_brokers_that_list_nothing_are_no_matter_of_the_patterns(admin: FakeAdmin, stored: Cli) -> None:
+    admin.groups, admin.missing_brokers = {}, {2: ConnectionFailedError("b2:9092", "is away")}
+    code, _, said = stored("keep-alive", "--include", "classic", "--yes", *NOW)
+    assert code == 1
+    assert "is away" in said
+    assert "Check the patterns" not in said
