@@ -29,6 +29,7 @@ from airflow_kafka_groups.hooks.json_templates import (
     Twin,
     has_more_than_text,
     items_of,
+    items_of_twin,
     rendered_with_other_names,
     templates_of,
 )
@@ -215,13 +216,14 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
-    old, new = templates_of(before), items_of(rendered)
+    twin = twin_of(before) if isinstance(before, str) else None
+    old, new = templates_of(before) or items_of_twin(twin), items_of(rendered)
     shown = rendered if names else None  # a word of a program may be a URL with a secret
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
-    if isinstance(before, str) and has_more_than_text(before, rendered, twin_of):
+    if has_more_than_text(twin, rendered):
         raise ConfigurationError(name, shown, _NO_TEXT)
     if old is None or new is None or len(old) != len(new):
         return rendered

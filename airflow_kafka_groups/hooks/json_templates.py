@@ -16,6 +16,8 @@ Twin: TypeAlias = Callable[[str], Any]
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _NAME = "airflow_kafka_groups_name"
+_OTHER = re.compile(r"\ue000\d+")
+"""What is rendered in the place of a name: no key of an object is so written."""
 
 
 def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
@@ -45,15 +47,19 @@ def _writes_json(expression: str, quote: str = '"') -> bool:
     return "tojson" in expression or "json.dumps(" in expression or any(quote in literal[1:-1] for literal in literals)
 
 
-def has_more_than_text(template: str, rendered: Any, twin_of: Twin) -> bool:
+def items_of_twin(twin: Any) -> list[Any] | None:
+    """Return the items of a list that was rendered with other names, with templates in their place."""
+    items = items_of(twin)
+    return None if items is None else [_OTHER.sub("{{}}", each) if isinstance(each, str) else each for each in items]
+
+
+def has_more_than_text(twin: Any, rendered: Any) -> bool:
     """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` is, or to an escape.
 
-    :param template: a list or an object in JSON, also with blocks, or in Python where Jinja makes that of it; nothing
-        else has more.
+    :param twin: what a list or an object in JSON, or in Python where Jinja makes that of it, is rendered to with other
+        names: only Jinja knows how many a loop writes. Nothing else has more.
     :param rendered: its text, or what Jinja made of that.
-    :param twin_of: renders it with other names, ``None`` without any: only Jinja knows how many a loop writes.
     """
-    twin = twin_of(template)
     try:
         sample = json.loads(twin) if isinstance(twin, str) else twin
         if not isinstance(sample, list | tuple | dict):
@@ -92,7 +98,7 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
             parts.append(begun or value)
             begun = ""
     numbers = count()
-    names = {_NAME: lambda: f"\ue000{next(numbers)}"}  # as no key of an object is written
+    names = {_NAME: lambda: f"\ue000{next(numbers)}"}
     return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
 
 

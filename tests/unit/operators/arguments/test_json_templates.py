@@ -115,6 +115,23 @@ def test_an_item_of_a_list_that_jinja_reads_names_one_group_too(name: str) -> No
         one.render_template_fields({"params": {"group": name}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        '["a"{% if params.more %}, "{{ params.group }}"{% endif %}]',
+        '["a"{% if params.more %}, "{{ params.group }}-dlq"{% endif %}]',
+        '[{% for each in ["a", params.group] %}"{{ each }}"{% if not loop.last %}, {% endif %}{% endfor %}]',
+        '{# one #}["a", "{{ params.group }}"]',
+    ],
+)
+def test_nothing_beside_blocks_is_no_group_called_none(given: str, *, native: bool) -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        task.render_template_fields({"params": {"group": None, "more": True}})
+
+
 def test_nor_do_quotes_within_a_block() -> None:
     given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
