@@ -29,9 +29,9 @@ from airflow_kafka_groups.hooks.json_templates import (
     Twin,
     has_more_than_text,
     items_of,
-    items_of_twin,
     rendered_with_other_names,
     templates_of,
+    texts_of,
 )
 
 P = ParamSpec("P")
@@ -217,7 +217,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
     twin = twin_of(before) if isinstance(before, str) else None
-    old, new = templates_of(before) or items_of_twin(twin), items_of(rendered)
+    old, new = templates_of(before), items_of(rendered)
     shown = rendered if names else None  # a word of a program may be a URL with a secret
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
@@ -225,6 +225,8 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
         raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
     if has_more_than_text(twin, rendered):
         raise ConfigurationError(name, shown, _NO_TEXT)
+    if old is None and names:
+        old, new = texts_of(twin), texts_of(rendered)
     if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):

@@ -6,7 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Callable, Mapping
-from itertools import count
+from itertools import chain, count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -47,10 +47,26 @@ def _writes_json(expression: str, quote: str = '"') -> bool:
     return "tojson" in expression or "json.dumps(" in expression or any(quote in literal[1:-1] for literal in literals)
 
 
-def items_of_twin(twin: Any) -> list[Any] | None:
-    """Return the items of a list that was rendered with other names, with templates in their place."""
-    items = items_of(twin)
-    return None if items is None else [_OTHER.sub("{{}}", each) if isinstance(each, str) else each for each in items]
+def texts_of(value: Any) -> list[str] | None:
+    """Return the strings in a list or an object, also one in JSON, in an order of their places; ``None`` for others.
+
+    Those of ``rendered_with_other_names`` are templates again.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if not isinstance(value, list | tuple | dict):
+        return None
+    found, left = list[str](), [value]
+    while left:
+        each = left.pop()
+        if isinstance(each, str):
+            found.append(_OTHER.sub("{{}}", each))
+        elif isinstance(each, list | tuple | dict):
+            left += chain(each, each.values()) if isinstance(each, dict) else each
+    return found
 
 
 def has_more_than_text(twin: Any, rendered: Any) -> bool:

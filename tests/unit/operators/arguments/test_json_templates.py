@@ -132,6 +132,17 @@ def test_nothing_beside_blocks_is_no_group_called_none(given: str, *, native: bo
         task.render_template_fields({"params": {"group": None, "more": True}})
 
 
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "given", ['{"{{ params.group }}": OF}', '{ {% if true %}"{{ params.group }}": OF{% endif %} }']
+)
+def test_nothing_in_an_object_in_json_is_no_group_called_none(given: Any, *, native: bool) -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given.replace("OF", '{"t": {"0": 5}}'))
+    with pytest.raises(ConfigurationError, match=r"offsets.*rendered to nothing"):
+        task.render_template_fields({"params": {"group": None}})
+
+
 def test_nor_do_quotes_within_a_block() -> None:
     given = '["a", "{% if params["group"] %}{{ params["group"] }}{% endif %}"]'
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
