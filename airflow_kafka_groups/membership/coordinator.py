@@ -116,7 +116,7 @@ class CoordinatorLink:
         known = self._cluster.metadata.brokers.get(coordinator.broker_id)
         if known is None or known.address != coordinator.address:  # unless the broker has moved
             with suppress(KafkaGroupsError):
-                await self._cluster.refresh()
+                await self._cluster.fresh_metadata()  # once for many groups that are kept alive
         return self._cluster.metadata.brokers.get(coordinator.broker_id, coordinator)
 
     async def send(

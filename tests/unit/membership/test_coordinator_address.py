@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import DeadlineExceededError
 from airflow_kafka_groups.maintenance.deletion import lease as lease_module
-from airflow_kafka_groups.membership import MaintenanceLease
+from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, METADATA
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
@@ -70,6 +70,17 @@ async def test_it_is_reached_where_a_proxy_rewrites_addresses_in_metadata_only(g
     group.cluster.control(FIND_COORDINATOR, naming(group.cluster, dict.fromkeys(group.cluster._ports, port)))
     async with asyncio.timeout(5), lease_of(group) as lease:
         assert lease.held
+
+
+async def test_behind_such_a_proxy_metadata_is_not_read_for_each_of_many_members(group: ScriptedGroup) -> None:
+    """A keep-alive joins tens of thousands of groups, one after the other."""
+    ports = {broker: port + 1 for broker, port in group.cluster._ports.items()}
+    group.cluster.control(FIND_COORDINATOR, naming(group.cluster, ports))
+    async with ClusterClient(group.config) as cluster:
+        for _ in range(20):
+            async with MaintenanceLease(cluster, group_id="g", session_timeout=6.0) as lease:
+                assert lease.held
+    assert len(group.cluster.requests(METADATA)) < 20 + 10, "each connection is checked, and that is all"
 
 
 async def test_why_a_lease_could_not_be_asked_for_is_in_the_error(
