@@ -150,7 +150,8 @@ class GroupsEventTrigger(BaseEventTrigger):
         try:
             client = await shared.get()
             return await watch.poll(client)
-        except (ConfigurationError, MaintenanceError) as error:  # the policy file
+        except (ConfigurationError, MaintenanceError) as error:  # the policy file, or a connection that is edited
+            watch.missed()
             self.log.warning("Poll failed: %s", error)
             return None
         except KafkaGroupsError as error:

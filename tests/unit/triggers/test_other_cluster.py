@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.triggers.clients import shared_client
 from airflow_kafka_groups.triggers.codec import condition_from_json, condition_to_json
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
@@ -77,3 +80,26 @@ async def test_the_groups_of_another_cluster_have_not_become_so(
     await stream.aclose()  # type: ignore[attr-defined]  # it is a generator
     assert {group_id.partition("-")[0] for group_id in found["groups"]} == {"run"}
     assert len(script) == 1
+
+
+async def test_groups_are_not_stale_for_a_time_in_which_the_connection_was_wrong(
+    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody looked then, as while a cluster is away."""
+    now = [100.0]
+    trigger = GroupsEventTrigger(event="stale", seconds=60)
+    watch = replace(trigger._watch(), clock=lambda: now[0])
+    admin.groups = {"a": FakeGroup({T0: 5})}
+    async with shared_client("kafka_groups_default") as shared:
+        assert (await trigger._poll(shared, watch)) is not None
+
+        async def refuse() -> Any:
+            raise ConfigurationError("port", "x", "must be a number")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(shared, "get", refuse)
+            assert await trigger._poll(shared, watch) is None
+        now[0] += 60
+        found = await trigger._poll(shared, watch)
+    assert found is not None
+    assert not found.matching
