@@ -48,7 +48,9 @@ with DAG(
         from airflow_kafka_groups.maintenance.shown import one_line
 
         if found["lagging"]:
-            first = ", ".join(f"{one_line(group)} ({lag})" for group, lag in list(found["lagging_groups"].items())[:5])
+            # Airflow's database keeps no order in an XCom: PostgreSQL and MySQL sort names by their length.
+            most = sorted(found["lagging_groups"].items(), key=lambda item: (-item[1], item[0]))
+            first = ", ".join(f"{one_line(group)} ({lag})" for group, lag in most[:5])
             raise AirflowFailException(
                 f"{found['lagging']} of {found['groups']} groups lag too much, the most lagging: {first}"
             )

@@ -20,7 +20,8 @@ with DAG(dag_id="lag_to_slack", schedule="*/10 * * * *", start_date=datetime(202
     def post(found: dict[str, Any]) -> None:
         if not found["lagging"]:
             return
-        lines = [f"• `{escape(id_, quote=False)}`: {lag:,} messages" for id_, lag in found["lagging_groups"].items()]
+        most = sorted(found["lagging_groups"].items(), key=lambda item: -item[1])  # databases keep no order in XComs
+        lines = [f"• `{escape(id_, quote=False)}`: {lag:,} messages" for id_, lag in most]
         text = f"{found['lagging']} of {found['groups']} Kafka groups lag:\n" + "\n".join(lines[:20])
         webhook = BaseHook.get_connection("slack_webhook").password  # the complete URL is a secret
         request = urllib.request.Request(

@@ -49,3 +49,14 @@ def test_the_lag_alert_names_groups_on_one_line(admin: FakeAdmin) -> None:
         dag_file("lag_alert").alert.function(found)
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 2_000
+
+
+@pytest.mark.safety
+def test_the_lag_alert_names_the_most_lagging_groups_whatever_the_order_of_the_xcom() -> None:
+    """PostgreSQL has XComs as JSONB, which sorts names by their length: those with the shortest ids were named."""
+    lags = {f"g{number}": number for number in range(1, 8)} | {"the-one-that-lags": 9_000_000}
+    found = {"lagging": len(lags), "groups": 50, "lagging_groups": lags}
+    with pytest.raises(AirflowFailException) as caught:
+        dag_file("lag_alert").alert.function(found)
+    most = "the-one-that-lags (9000000), g7 (7), g6 (6), g5 (5), g4 (4)"
+    assert str(caught.value) == f"8 of 50 groups lag too much, the most lagging: {most}"
