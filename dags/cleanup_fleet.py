@@ -109,5 +109,5 @@ with DAG(
     done = EmptyOperator(task_id="done")  # fails if a cluster fails: the report, which always runs, hides no failure
 
     policy >> clean_up.expand_kwargs(clusters.output) >> fleet
-    [dag.get_task("clean_up.verify"), dag.get_task("clean_up.notify"), fleet] >> done
+    [*(dag.get_task(f"clean_up.{name}") for name in ("verify", "notify", "report")), fleet] >> done
 # [END cleanup_fleet]

@@ -121,3 +121,32 @@ def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(
     run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
     assert (states(run)["fleet", -1], run.state) == ("success", "failed")
     assert (result(run, "fleet")["done"], result(run, "fleet")["failed_clusters"]) == (0, ["east", "west"])
+
+
+def test_a_report_that_fails_is_not_hidden_by_the_roll_up(
+    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run was a success, though its own roll-up says that each cluster failed at its report."""
+    id_ = "20261126T000000Z-00000000"
+    # What later tasks need of earlier ones, whichever has it.
+    returned: dict[str, Any] = {
+        "snapshot_id": id_,
+        "plan_id": id_,
+        "digest": "0" * 64,
+        "audit_path": str(tmp_path / "a.json"),
+    }
+    returned |= {"counts": {}, "dry_run": True, "warnings": [], "notified": {}, "marked": 0}
+
+    def fail(operator: Any, context: Any) -> None:
+        raise PolicyError("the report cannot be written")
+
+    for task in dags["cleanup_fleet"].tasks:
+        if task.task_id.startswith("clean_up."):
+            of_task = fail if task.task_id == "clean_up.report" else lambda operator, context: returned
+            monkeypatch.setattr(task.operator_class, "execute", of_task)
+    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
+    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
+    found = states(run)
+    assert (found["clean_up.verify", 0], found["clean_up.report", 0]) == ("success", "failed"), found
+    assert result(run, "fleet")["failed_clusters"] == ["east", "west"]
+    assert run.state == "failed"
