@@ -53,16 +53,31 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _idle_time(args: argparse.Namespace, report: Report) -> float:
-    """Return the idle time that was given, or that of the site's DAGs, in seconds."""
+    """Check the site's defaults; return the idle time that was given, or that of the site's DAGs, in seconds."""
     from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, checked_defaults
 
-    if args.min_idle_seconds is not None:
-        return read_duration("--min-idle", args.min_idle_seconds)
-    usual = CLEANUP_FORM["min_idle_seconds"]["default"]
+    found = CLEANUP_FORM["min_idle_seconds"]["default"]
     with report.checking("defaults", f"Correct {DEFAULTS}: DAGs and commands fail by it.", ConfigurationError):
-        return read_duration(f"{DEFAULTS}.min_idle_seconds", checked_defaults().get("min_idle_seconds", usual))
-    return read_duration("--min-idle", usual)
+        defaults = checked_defaults()
+        found = read_duration(f"{DEFAULTS}.min_idle_seconds", defaults.get("min_idle_seconds", found))
+        _check_forms()
+    return read_duration("--min-idle", found if args.min_idle_seconds is None else args.min_idle_seconds)
+
+
+def _check_forms() -> None:
+    """Make the forms and the Spark settings of all DAGs.
+
+    Raises ``ConfigurationError`` for a default that one of them refuses.
+    """
+    try:
+        from airflow_kafka_groups.operators.dag_params import dag_params, spark_settings
+    except ModuleNotFoundError:  # without Airflow, there are no DAGs
+        return
+    from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS
+
+    dag_params(*CLEANUP_FORM, *OTHER_FORMS)
+    spark_settings()
 
 
 def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:

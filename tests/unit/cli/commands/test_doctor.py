@@ -71,6 +71,19 @@ def test_defaults_by_which_every_dag_fails_are_found(
     assert checks(found)["brokers"] == "ok"
 
 
+@pytest.mark.parametrize(
+    "defaults", ['{"max_share": 5}', '{"dry_run": "no"}', '{"keep_newest": 0}', '{"spark_conf": "a=b"}', "no JSON"]
+)
+def test_a_default_that_the_form_of_a_dag_refuses_is_found(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, defaults: str
+) -> None:
+    """The files of all DAGs with the parameter are import errors in Airflow, and all was well here."""
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", defaults)
+    code, found, _ = stored("doctor", "--min-idle", "6d", "--storage-path", str(tmp_path))
+    (failed,) = [row for row in found if row["check"] == "defaults"]
+    assert (code, failed["status"], "KAFKA_GROUPS_DEFAULTS" in failed["text"]) == (1, "failed", True)
+
+
 def test_a_failure_has_the_exit_code_1(stored: Cli, admin: FakeAdmin) -> None:
     admin.sees_topics = False
     code, found, _ = stored("doctor")
