@@ -111,7 +111,7 @@ def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> 
         Series(name, kind, [point.counts.get(verdict, 0) for point in shown])
         for verdict, (name, kind) in VERDICT_KINDS.items()
     ]
-    return columns("Groups over time, by verdict", run_labels(shown), series)
+    return columns("Groups over time, by verdict", run_labels(shown), series, over_time=True)
 
 
 def run_labels(points: Sequence[TrendPoint]) -> list[str]:

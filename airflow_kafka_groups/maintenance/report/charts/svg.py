@@ -32,12 +32,12 @@ class Series(NamedTuple):
     values: Sequence[float]
 
 
-def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str = "groups") -> str:
+def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, over_time: bool = False) -> str:
     """Return a figure of stacked columns, with the total above each.
 
     :param labels: the names of the columns; of many, only some are shown.
     :param series: the parts of each column, from below.
-    :param what: what is counted.
+    :param over_time: whether the columns are runs, which show the same groups again: their sum is no number of groups.
     """
     labels = [shortened(label, _LONGEST_LABEL) for label in labels]
     used = [each for each in series if any(each.values)]
@@ -64,7 +64,8 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, what
         if total and (every == 1 or place == totals.index(highest)):
             parts.append(f'<text class="value" {middle} y="{below - 5:.1f}">{_short(total)}</text>')
     most = labels[totals.index(highest)]
-    said = f"{title}: {_exact(sum(totals))} {what}, most in {most}: {_exact(highest)}"
+    every_group = "" if over_time else f"{_exact(sum(totals))} groups, "
+    said = f"{title}: {every_group}most in {most}: {_exact(highest)}"
     svg = (
         f'<svg role="img" aria-label="{escape(said)}" width="100%" height="{_HEIGHT}">{"".join(parts)}'
         f'<line class="axis" x1="0" x2="100%" y1="{_FLOOR}" y2="{_FLOOR}"/></svg>'

@@ -34,6 +34,7 @@ def trend_page(cluster: str, points: Sequence[TrendPoint], now: datetime) -> str
                 Series(name.replace("_", " "), kind, [point.outcomes.get(name, 0) for point in points])
                 for name, kind in ((Outcome.DELETED, "c-live"), (Outcome.WOULD_DELETE, "c-settling"))
             ],
+            over_time=True,
         ),
         _families(points, labels),
     ]
@@ -52,7 +53,7 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> str:
         Series(name, kind, [point.families.get(name, 0) for point in points])
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
-    return columns("Groups of the largest families", labels, series)
+    return columns("Groups of the largest families", labels, series, over_time=True)
 
 
 def _runs(points: Sequence[TrendPoint]) -> str:
