@@ -37,14 +37,19 @@ def _examine_java(report: Report) -> None:
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     remedy = f"Install Java {OLDEST_JAVA} or later, and put it on the PATH or set JAVA_HOME. {_ELSEWHERE}"
-    if java is None or not Path(java).exists():
+    try:
+        is_there = java is not None and Path(java).exists()
+    except OSError as error:  # its folder may not be entered
+        report.fail("Java", f"{java} cannot be started: {error}.", remedy)
+        return
+    if java is None or not is_there:
         where = f"JAVA_HOME is {home}, without a java in it" if home else "no java is on the PATH"
         report.warn("Java", f"There is no Java here: {where}.", remedy)
         return
     # The program that Spark would start, asked for its version.
     try:
         said = subprocess.run(  # noqa: S603
-            [java, "-version"], capture_output=True, text=True, timeout=30, check=False
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=30, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         report.fail("Java", f"{java} cannot be started: {error}.", remedy)

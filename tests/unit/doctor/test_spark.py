@@ -92,6 +92,33 @@ def test_a_java_that_cannot_be_started_is_a_failure(tmp_path: Path, monkeypatch:
     assert found()["Java"].status is Status.FAILED
 
 
+def test_a_java_that_answers_in_another_encoding_ends_no_other_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The options that a site sets are in the answer, e.g. a path in Latin-1: the doctor ended with a traceback."""
+    java = Path(java_home(tmp_path, "")) / "bin" / "java"
+    java.write_bytes(b"#!/bin/sh\necho 'JAVA_TOOL_OPTIONS: -Da=M\xfcller; openjdk version \"17.0.9\"' >&2\n")
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert found()["Java"].status is Status.OK
+    assert "pyspark" in found()
+
+
+def test_a_java_that_this_user_may_not_look_at_ends_no_other_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, **_: Any) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", refuse)  # as before Python 3.12, of a folder that may not be entered
+        patch.setattr(Path, "stat", refuse)
+        patch.setattr(spark, "_examine_connector", lambda version, report: None)
+        checks = found()
+    assert (checks["Java"].status, "pyspark" in checks) == (Status.FAILED, True)
+    assert "Permission denied" in checks["Java"].text
+
+
 @pytest.mark.parametrize(("release", "status"), [("3.5.1", Status.WARNING), ("4.2.0", Status.OK)])
 def test_a_connector_of_another_spark_is_a_warning(
     release: str, status: Status, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
