@@ -6,7 +6,7 @@ classes of the page's style, because the page allows no style attributes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from html import escape
 from typing import NamedTuple
 
@@ -32,18 +32,26 @@ class Series(NamedTuple):
     values: Sequence[float]
 
 
-def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, over_time: bool = False) -> str:
+def columns(
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    *,
+    over_time: bool = False,
+    unknown: Container[tuple[str, int]] = (),
+) -> str:
     """Return a figure of stacked columns, with the total above each.
 
     :param labels: the names of the columns; of many, only some are shown.
     :param series: the parts of each column, from below.
     :param over_time: whether the columns are runs, which show the same groups again: their sum is no number of groups.
+    :param unknown: the names of parts, with the places of the columns in which they are not known: there they are 0.
     """
     labels = [shortened(label, _LONGEST_LABEL) for label in labels]
     used = [each for each in series if any(each.values)]
     totals = [sum(each.values[place] for each in series) for place in range(len(labels))]
     if not any(totals):
-        return _figure(title, "", "", _numbers(title, labels, series))
+        return _figure(title, "", "", _numbers(title, labels, series, unknown))
     highest, step = max(totals), 100 / len(labels)
     every = 1 if len(labels) <= _MOST_LABELS else -(-len(labels) // _LABELS)
     parts = []
@@ -70,7 +78,7 @@ def columns(title: str, labels: Sequence[str], series: Sequence[Series], *, over
         f'<svg role="img" aria-label="{escape(said)}" width="100%" height="{_HEIGHT}">{"".join(parts)}'
         f'<line class="axis" x1="0" x2="100%" y1="{_FLOOR}" y2="{_FLOOR}"/></svg>'
     )
-    return _figure(title, _legend(used), svg, _numbers(title, labels, series))
+    return _figure(title, _legend(used), svg, _numbers(title, labels, series, unknown))
 
 
 def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str) -> str:
@@ -111,9 +119,15 @@ def _legend(series: Sequence[Series]) -> str:
     return f'<p class="legend">{keys}</p>' if keys else ""
 
 
-def _numbers(title: str, labels: Sequence[str], series: Sequence[Series]) -> str:
+def _numbers(
+    title: str, labels: Sequence[str], series: Sequence[Series], unknown: Container[tuple[str, int]] = ()
+) -> str:
     rows = [
-        [text(shortened(label)), *(_exact(each.values[place]) for each in series)] for place, label in enumerate(labels)
+        [
+            text(shortened(label)),
+            *("-" if (each.name, place) in unknown else _exact(each.values[place]) for each in series),
+        ]
+        for place, label in enumerate(labels)
     ]
     return table([title, *(each.name for each in series)], rows, numeric=range(1, len(series) + 1))
 

@@ -11,7 +11,7 @@ from airflow_kafka_groups.maintenance.report.charts.figures import run_labels, v
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, columns
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import section, shown_time, table, text
-from airflow_kafka_groups.maintenance.report.trend.points import MOST_RUNS, TrendPoint
+from airflow_kafka_groups.maintenance.report.trend.points import MOST_FAMILIES, MOST_RUNS, TrendPoint
 
 _FAMILY_KINDS = ("c-live", "c-moving", "c-stale", "c-other", "c-bad", "c-settling")
 _COUNTS = ("found", "live", "moving", "settling", "stale", "planned")
@@ -53,7 +53,14 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> str:
         Series(name, kind, [point.families.get(name, 0) for point in points])
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
-    return columns("Groups of the largest families", labels, series, over_time=True)
+    # Of a run with so many families, the others are not on record, and had some groups or none.
+    unknown = {
+        (name, place)
+        for place, point in enumerate(points)
+        for name in names
+        if name not in point.families and len(point.families) >= MOST_FAMILIES
+    }
+    return columns("Groups of the largest families", labels, series, over_time=True, unknown=unknown)
 
 
 def _runs(points: Sequence[TrendPoint]) -> str:

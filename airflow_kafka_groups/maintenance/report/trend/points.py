@@ -28,7 +28,8 @@ log = logging.getLogger(__name__)
 
 MOST_RUNS = 90
 """The number of runs that the trend has, the newest."""
-_MOST_FAMILIES = 20
+MOST_FAMILIES = 20
+"""The number of families that an entry has, the largest."""
 _REBUILT_RUNS = 30
 _LONGEST_NAME = 100
 _DAMAGED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
@@ -144,7 +145,7 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
 
 
 def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    largest = sorted(families, key=lambda family: (-family["groups"], family["name"]))[:_MOST_FAMILIES]
+    largest = sorted(families, key=lambda family: (-family["groups"], family["name"]))[:MOST_FAMILIES]
     found = Counter[str]()  # families may differ only beyond what is shown of their names
     for family in largest:
         found[shortened(family["name"], _LONGEST_NAME)] += family["groups"]

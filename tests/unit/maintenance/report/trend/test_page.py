@@ -5,7 +5,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
-from tests.unit.maintenance.report.charts.test_figures import NOW, point
+from tests.unit.maintenance.report.charts.test_figures import NOW, numbers, point
 
 
 def test_a_group_that_each_run_shows_is_read_out_as_one() -> None:
@@ -19,3 +19,15 @@ def test_a_group_that_each_run_shows_is_read_out_as_one() -> None:
         "Groups deleted: most in Nov 19: 3",
         "Groups of the largest families: most in Nov 19: 4",
     ]
+
+
+def test_a_family_that_a_run_did_not_record_is_not_said_to_have_had_no_group() -> None:
+    """An entry has the 20 largest families only: one that grew into them seemed to have come from nothing."""
+    few = {f"f{number}-<uuid>": 50 for number in range(19)}
+    before = replace(point(2), families={**few, "old-<uuid>": 50})
+    alone = replace(point(1.5), families={"old-<uuid>": 7})
+    now = replace(point(1), families={**few, "grown-<uuid>": 90})
+    page = trend_page("prod", [before, alone, now], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    of_grown = [row[0] for row in numbers(figure).values()]
+    assert of_grown == ["-", "0", "90"]
