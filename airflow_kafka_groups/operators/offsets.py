@@ -112,12 +112,12 @@ class ListGroupOffsetsOperator(StoredOperator):
             "failed_groups": summary.failed_groups,
             "partitions": summary.partitions,
         }
-        # A server shows a gauge that is not sent as it was.
-        every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)
-        states = {f"groups.{state}": count for state, count in every.items()}
-        gauges(
-            self.cluster_name, {"groups.all": summary.groups, **states, **{f"snapshot.{k}": counts[k] for k in counts}}
-        )
+        if self.group_ids is None:  # groups that were named are not those of the cluster, which the gauges have
+            # A server shows a gauge that is not sent as it was.
+            every = dict.fromkeys(map(str, GroupState), 0) | dict(summary.states)
+            states = {f"groups.{state}": count for state, count in every.items()}
+            of_snapshot = {f"snapshot.{name}": count for name, count in counts.items()}
+            gauges(self.cluster_name, {"groups.all": summary.groups, **states, **of_snapshot})
         facts = {**counts, "states": dict(summary.states), "complete": summary.complete}
         update_asset_events(self, context, {"snapshot_id": summary.snapshot_id, "manifest": summary.manifest, **facts})
 

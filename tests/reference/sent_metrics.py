@@ -25,7 +25,12 @@ class SentMetric(NamedTuple):
 
 
 SENT_METRICS = (
-    SentMetric("groups.all", "gauge", "ListGroupOffsetsOperator", "Groups of the snapshot."),
+    SentMetric(
+        "groups.all",
+        "gauge",
+        "ListGroupOffsetsOperator",
+        "Groups of the snapshot. No snapshot of named groups sends this or the next four.",
+    ),
     SentMetric(
         "groups.<state>",
         "gauge",

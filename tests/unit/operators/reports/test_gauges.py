@@ -9,6 +9,7 @@ import pytest
 
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
@@ -35,6 +36,18 @@ def test_a_state_without_groups_is_a_gauge_of_0(admin: FakeAdmin, tmp_path: Path
     assert gauges["kafka_groups.prod.groups.all"] == 1
     assert gauges["kafka_groups.prod.groups.Stable"] == 1
     assert gauges["kafka_groups.prod.groups.Empty"] == 0, "a statsd server keeps a gauge that is not sent"
+
+
+def test_a_snapshot_of_named_groups_is_not_the_cluster(
+    admin: FakeAdmin, tmp_path: Path, gauges: dict[str, Any]
+) -> None:
+    """``offsets_to_spark`` takes one of its group: the cluster seemed to have lost all others until the next hour."""
+    admin.groups = {"a": FakeGroup(members=1), "b": FakeGroup()}
+    scene.take_snapshot(tmp_path)
+    before = dict(gauges)
+    assert before["kafka_groups.prod.groups.all"] == before["kafka_groups.prod.snapshot.groups"] == 2
+    ListGroupOffsetsOperator(task_id="t", storage_path=str(tmp_path), cluster="prod", group_ids=["b"]).execute({})
+    assert gauges == before
 
 
 def test_lag_that_nobody_knows_is_not_0(admin: FakeAdmin, gauges: dict[str, Any]) -> None:
