@@ -19,7 +19,7 @@ from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 with DAG(
     dag_id="backup_and_restore_drill",
     description="Back up the offsets of Kafka consumer groups and test the restore.",
-    schedule=CronTriggerTimetable("@weekly", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    schedule=CronTriggerTimetable("@weekly", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, "include", "exclude", "drill_groups"),

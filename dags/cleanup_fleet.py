@@ -39,7 +39,7 @@ from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 with DAG(
     dag_id="cleanup_fleet",
     description="Find and delete stale Kafka consumer groups on many clusters, by one policy file.",
-    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*FLEET),

@@ -37,7 +37,7 @@ from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 with DAG(
     dag_id="cleanup_stale_groups",
     description="Find stale Kafka consumer groups, back up their offsets and delete them.",
-    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(),

@@ -22,7 +22,7 @@ SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
 with DAG(
     dag_id="prune_abandoned_topics",
     description="Delete the offsets of topics that live Kafka consumer groups have stopped reading.",
-    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SAFETY, "policy_file", "topic_idle_seconds", "include", "exclude", *SCOPE),

@@ -19,7 +19,7 @@ LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 with DAG(
     dag_id="prune_kafka_groups_files",
     description="Remove old snapshots, plans, backups and reports of Kafka consumer groups.",
-    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when unpaused
+    schedule=CronTriggerTimetable("@daily", timezone="UTC", run_immediately=timedelta(0)),  # not when first unpaused
     catchup=False,
     max_active_runs=1,
     params=dag_params(*SCOPE, *LIMITS, "dry_run"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime
@@ -93,15 +94,22 @@ def test_an_owner_who_cannot_be_notified_does_not_hold_the_others_up(
         "backup_and_restore_drill",
     ],
 )
-def test_unpausing_a_dag_that_changes_something_starts_no_run(name: str, dags: dict[str, Any]) -> None:
+def test_first_unpausing_a_dag_that_changes_something_starts_no_run(name: str, dags: dict[str, Any]) -> None:
+    import pendulum
     from airflow.serialization.serialized_objects import DagSerialization
-    from airflow.timetables.base import TimeRestriction
+    from airflow.timetables.base import DataInterval, TimeRestriction
 
     timetable = DagSerialization.from_dict(DagSerialization.to_dict(dags[name])).timetable
     never = TimeRestriction(dags[name].start_date, None, catchup=False)
     first = timetable.next_dagrun_info(last_automated_data_interval=None, restriction=never)
     assert first is not None
     assert first.run_after > datetime.now(UTC), "the schedule begins with its next time"
+    long_ago = DataInterval.exact(pendulum.datetime(2026, 1, 4))
+    after_a_pause = timetable.next_dagrun_info(last_automated_data_interval=long_ago, restriction=never)
+    assert after_a_pause is not None
+    assert after_a_pause.run_after <= datetime.now(UTC), "Airflow makes up for the newest time: pages say so"
+    (schedule,) = re.findall(r"schedule=.*", (ROOT / "dags" / f"{name}.py").read_text())
+    assert schedule.endswith("# not when first unpaused")
 
 
 def test_defaults_are_safe(dags: dict[str, Any]) -> None:
