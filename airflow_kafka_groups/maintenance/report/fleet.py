@@ -127,7 +127,7 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
     if totals["outcomes"]:
         summary += f": {counted(totals['outcomes'])}"
     shown = "".join(f'<p class="banner {kind}">{content}</p>' for kind, content in banners)
-    every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.")
+    every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.", most=None)
     title = "Consumer groups of the fleet"
     header = f"<header><h1>{title}</h1><p>page made {shown_time(now)}</p></header>"
     return render_page(title, f"{header}<p>{escape(summary)}.</p>{shown}{every}")

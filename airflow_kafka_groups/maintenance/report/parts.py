@@ -13,16 +13,20 @@ SHOWN = 200
 _LONGEST_TEXT = 1_000
 
 
-def section(title: str, count: int | None, table: str, note: str, nothing: str, *, anchor: str = "") -> str:
+def section(
+    title: str, count: int | None, table: str, note: str, nothing: str, *, anchor: str = "", most: int | None = SHOWN
+) -> str:
     """Return a section with its heading and table, or a sentence where there is nothing.
 
     :param count: the number of rows there are; of more than are shown the section says so.
     :param note: a sentence below the heading.
     :param nothing: the sentence for none.
     :param anchor: the section's id in the page. Default: none.
+    :param most: how many rows the table has at most; ``None`` for all of them.
     """
     number = "" if count is None else f' <span class="count">{count:,}</span>'
-    more = f'<p class="more">The first {SHOWN} are shown; all are in the files.</p>' if (count or 0) > SHOWN else ""
+    is_cut = most is not None and (count or 0) > most
+    more = f'<p class="more">The first {most} are shown; all are in the files.</p>' if is_cut else ""
     content = f'<p class="none">{escape(nothing)}</p>' if count == 0 else f"{table}{more}"
     below = f'<p class="note">{text(note)}</p>' if note and count != 0 else ""
     opened = f'<section id="{anchor}">' if anchor else "<section>"

@@ -64,3 +64,11 @@ def test_it_is_written_as_page_and_as_json_beside_the_clusters(tmp_path: Path) -
     data = json.loads(page.with_suffix(".json").read_text())
     assert data["totals"] == fleet_totals(RUNS)
     assert [each["state"] for each in data["clusters"]] == ["done", "skipped", "failed"]
+
+
+def test_a_fleet_of_many_clusters_is_on_the_page_and_the_page_does_not_say_otherwise() -> None:
+    """All 1,024 were there, below the sentence that only the first 200 are."""
+    runs = [ClusterRun(cluster=f"c{n:04}", conn_id="c", state=ClusterState.DONE) for n in range(1_024)]
+    page = render_fleet(runs, NOW)
+    assert ("c0000<br>" in page, "c1023<br>" in page) == (True, True)
+    assert "are shown" not in page
