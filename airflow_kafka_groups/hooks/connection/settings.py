@@ -208,8 +208,7 @@ def _merge(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
 def _address(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, str]:
     written, field_name = (connection.host or "").strip(), "host (bootstrap servers)"
     if not written:
-        properties = extra.get("properties")
-        if "bootstrap.servers" in extra or (isinstance(properties, dict) and properties.get("bootstrap.servers")):
+        if _raw_properties(extra).get("bootstrap.servers"):
             return {}
         raise ConfigurationError(
             field_name,

@@ -76,6 +76,7 @@ SASL = {"security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512"}
         (connection({"a.b": "1"}), {"a.b": "1"}),
         (connection({"bootstrap.servers": "x:1"}, host=None), {"bootstrap.servers": "x:1"}),
         (connection({"properties": {"bootstrap.servers": "x:1"}}, host=""), {"bootstrap.servers": "x:1"}),
+        (connection({"properties": '{"bootstrap.servers": "x:1"}'}, host=""), {"bootstrap.servers": "x:1"}),
         # what the form sends for fields that were left empty
         (connection({"sasl_mechanism": "", "client_id": None, "properties": None, "protected_groups": None}), {}),
         (connection({"security_protocol": "SSL", "properties": {"security.protocol": "SSL"}}), {}),
