@@ -1,7 +1,7 @@
 """The runs of a cluster in numbers: ``reports/trend.json``.
 
 Each report puts the entry of its plan there, and the newest runs stay. Where the file is missing or damaged it is made
-again from the headers of the plans, without the outcomes of their runs. Nothing is decided by it, and an entry that
+again from the headers of the plans and the records of their runs. Nothing is decided by it, and an entry that
 two runs at once lose is written with the plan's next report.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -18,9 +18,11 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownF
 from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.durable_files import list_ids, read_file
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count
 from airflow_kafka_groups.maintenance.shown import shortened
 from airflow_kafka_groups.maintenance.storage import Layout, parse_json, write_json
 
@@ -136,12 +138,27 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
                 continue
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
             entry |= {"created_at": header["created_at"], "counts": header["counts"]}
-            found.append(TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))}))
+            point = TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))})
+            found.append(_with_runs(layout, point, header["kafka_cluster_id"]))
         except StorageError:  # what is left out now would be left out for good
             raise
         except (MaintenanceError, *_DAMAGED) as exc:
             log.warning("plan %s is not in the trend: %s", plan_id, exc)
     return found
+
+
+def _with_runs(layout: Layout, point: TrendPoint, kafka_cluster_id: str) -> TrendPoint:
+    """Return the entry with the outcomes of its plan's runs; without them where their records are damaged."""
+    try:
+        records = records_of_plan(layout, kafka_cluster_id, point.plan_id, point.created_at)
+        used, dry_run = runs_that_count([*records.values()])
+        outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
+    except StorageError:
+        raise
+    except (MaintenanceError, *_DAMAGED) as exc:
+        log.warning("the trend does not have the runs of plan %s: %s", point.plan_id, exc)
+        return point
+    return replace(point, outcomes=dict(sorted(outcomes.items())), dry_run=dry_run)
 
 
 def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:

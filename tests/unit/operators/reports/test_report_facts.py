@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, lo
 from airflow_kafka_groups.maintenance.plan.verdicts import judgements
 from airflow_kafka_groups.maintenance.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.trend.points import point_of
+from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
 from airflow_kafka_groups.maintenance.report.write import make_report
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
@@ -110,3 +111,22 @@ def test_a_deletion_by_name_is_no_run_of_the_trend(admin: FakeAdmin, tmp_path: P
     assert [run["plan_id"] for run in runs] == [plan.plan_id]
     assert [point.plan_id for point in gather(tmp_path, named).trend] == [plan.plan_id]
     assert done["plan_id"] not in (reports / "trend.html").read_text()
+
+
+def test_a_trend_that_is_made_again_knows_what_was_deleted(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Its page said of each plan that it was not run, and of each cluster that nothing was ever deleted there."""
+    admin.groups = {name: FakeGroup(protocol_type="") for name in ("a", "b", "live")}
+    snapshot_id = scene.take_snapshot(tmp_path)
+    scene.judge(tmp_path, snapshot_id, stale={"a", "b"})
+    planned = scene.plan(tmp_path, max_share=1)
+    scene.back_up(tmp_path, planned)
+    scene.apply(tmp_path, planned, lease=False)
+    layout = Layout(tmp_path, scene.CLUSTER)
+    plan = load_plan(layout, planned["plan_id"])
+    make_report(layout, plan)
+    trend = tmp_path / scene.CLUSTER / "reports" / "trend.json"
+    before = json.loads(trend.read_text())
+    assert (before["runs"][0]["outcomes"], before["runs"][0]["dry_run"]) == ({"deleted": 2}, False)
+    trend.unlink()
+    update_trend(layout, replace(point_of(plan, {}), plan_id="20990101T000000Z-00000000"))
+    assert json.loads(trend.read_text())["runs"][0] == before["runs"][0]
