@@ -91,6 +91,9 @@ def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) 
         await examine_rights(admin, groups, lease, report)
         await examine_retention(admin.offsets_retention, min_idle_seconds, report)
 
+    if cluster.settings.read_only:  # the brokers' rights say otherwise
+        text = "This connection is read-only: it refuses all changes, whatever the brokers allow."
+        report.warn("read only", text, "Turn off its read_only, or use another connection for changes.")
     with report.checking("connection", _CONNECTION, KafkaGroupsError):
         say("Examining the cluster …")
         cluster.run(examine)

@@ -14,6 +14,7 @@ from airflow_kafka_groups.doctor import airflow_settings, spark
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
 
 NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42: (0, 2)})
@@ -119,6 +120,17 @@ def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pyt
     assert checks(found)["brokers"] == checks(found)["Airflow"] == "ok", "the rest is examined"
     (storage,) = [row for row in found if row["check"] == "storage"]
     assert "sftp://my_conn@/kafka could not be opened: PermissionError" in storage["text"]
+
+
+def test_a_connection_that_refuses_every_change_is_not_all_well(
+    stored: Cli, admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Test button said that it is read-only, and the doctor that deletions are allowed with all groups."""
+    admin.groups = {"a": FakeGroup()}
+    connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"read_only": True}}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["read only"], checks(found)["delete groups"]) == (3, "warning", "ok")
 
 
 @pytest.mark.parametrize("floors", [{"max_group": 5}, {"storage_path": "/elsewhere"}])
