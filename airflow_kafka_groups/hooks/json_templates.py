@@ -89,7 +89,7 @@ def has_more_than_text(twin: Any, rendered: Any) -> bool:
 
 
 def rendered_with_other_names(template: str, task: Any, context: Mapping[str, Any], env: Environment) -> Any:
-    """Return what a task renders a template to with other texts for the names in its strings; ``None`` without any.
+    """Return what a task renders a template to with other strings for the names in its strings; ``None`` without any.
 
     Expressions that write quotes themselves stay. What one does that joins by a variable with quotes is not known.
     """
@@ -119,7 +119,7 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
 
 
 def _quote_after(text: str, quote: str) -> str:
-    """Return the quote of the string that a text ends in, empty outside; the text begins in one of ``quote``."""
+    """Return the quote of the string that some data ends in, empty outside; it begins in one of ``quote``."""
     for sign in re.findall(r"""\\.|["']""", text):
         if sign == quote:
             quote = ""

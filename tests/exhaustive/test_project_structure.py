@@ -58,7 +58,6 @@ ELSEWHERE = {
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",
     "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_service.py",
     "maintenance/report/": "unit/maintenance/report/test_html.py",
-    "maintenance/report/trend/page.py": "exhaustive/maintenance/report/trend/test_points.py",
     "maintenance/report/write.py": "unit/operators/test_report.py",
     "maintenance/restore/changes.py": "unit/maintenance/restore/test_apply.py",
     "maintenance/restore/earlier_tries.py": "unit/operators/deleting/test_reset_again.py",
