@@ -161,7 +161,8 @@ def test_a_fleet_goes_through_the_same_steps_for_each_cluster(dags: dict[str, An
     params = fleet.params.dump()
     assert params == {name: cleanup.params.dump()[name] for name in params}
     assert set(cleanup.params) - set(params) == {"kafka_groups_conn_id", "cluster"}
-    assert fleet.get_task("done").upstream_task_ids == {"clean_up.verify", "clean_up.notify", "fleet"}
+    ends = {f"clean_up.{name}" for name in ("verify", "notify", "report")}
+    assert fleet.get_task("done").upstream_task_ids == {*ends, "fleet"}
     assert fleet.get_task("fleet").trigger_rule == "all_done"
 
 
