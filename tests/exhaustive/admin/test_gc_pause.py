@@ -97,3 +97,28 @@ def test_a_service_whose_calls_overlap_for_ever_does_not_grow_for_ever(monkeypat
         before = after
     before.__exit__(None, None, None)
     assert begun == 10
+
+
+def test_what_lived_for_a_while_is_collected_too_where_calls_overlap_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trigger, with its tasks and errors, lives longer than the time between two looks."""
+
+    class Cycle:
+        def __init__(self) -> None:
+            self.itself = self
+
+    now, before, begun = 1000.0, collection_paused(), 0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    before.__enter__()
+    lives: Cycle | None = Cycle()
+    thrown_away = weakref.ref(lives)
+    while thrown_away() is not None and begun < 300:
+        begun += 1
+        now += 10.0
+        after = collection_paused()
+        after.__enter__()
+        before.__exit__(None, None, None)
+        before = after
+        if begun == 25:  # some looks have passed
+            lives = None
+    before.__exit__(None, None, None)
+    assert 25 < begun < 300, "it stays for ever"
