@@ -23,13 +23,19 @@ class Home:
         """The process id and the loop in which the client was opened; ``None`` before."""
 
     def open(self) -> None:
-        """Note where the client is opened."""
+        """Note where the client is opened.
+
+        Raises what ``require`` raises where it is open elsewhere: the connections would be those of there.
+        """
+        if not (self._closed or self.place is None or self.place[1].is_closed()):
+            self.require()
         self._closed, self.place = False, (os.getpid(), asyncio.get_running_loop())
 
     def close(self) -> bool:
-        """Note that the client is closed; return whether its connections are those of this process."""
-        self._closed = True
-        return self.place is None or self.place[0] == os.getpid()
+        """Note that the client is closed where its connections are those of this process; return whether they are."""
+        is_here = self.place is None or self.place[0] == os.getpid()
+        self._closed = self._closed or is_here
+        return is_here
 
     def require(self) -> None:
         """Raise ``ConfigurationError`` for a client that is not open, or was opened in another place."""

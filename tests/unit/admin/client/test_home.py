@@ -78,3 +78,26 @@ def test_a_closed_client_is_opened_again_in_another_loop() -> None:
             assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok
 
     asyncio.run(twice())
+
+
+async def test_a_fork_that_enters_the_client_again_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also after it was left there: its connections are still those of the parent."""
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        sent = len(fake.sent)
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "getpid", lambda: 1)
+            for _ in range(2):
+                with pytest.raises(ConfigurationError, match=r"another process \(a fork\); open one"):
+                    await admin.__aenter__()
+                await admin.__aexit__(None, None, None)
+        assert len(fake.sent) == sent
+        assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok, "the parent goes on"
+
+
+async def test_an_open_client_that_is_entered_in_another_loop_is_refused() -> None:
+    async with FakeCluster(groups={"g0"}) as fake, client(fake) as admin:
+        await admin.describe_consumer_groups(["g0"])
+        with pytest.raises(ConfigurationError, match="another event loop; open one"):
+            await asyncio.to_thread(lambda: asyncio.run(admin.__aenter__()))
+        assert (await admin.describe_consumer_groups(["g0"]))["g0"].ok, "the first loop goes on"
