@@ -53,12 +53,13 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> str:
         Series(name, kind, [point.families.get(name, 0) for point in points])
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
-    # Of a run with so many families, the others are not on record, and had some groups or none.
+    # Of a run with so many families, the others are not on record, and had some groups or none; plans of earlier
+    # versions have none on record.
     unknown = {
         (name, place)
         for place, point in enumerate(points)
         for name in names
-        if name not in point.families and len(point.families) >= MOST_FAMILIES
+        if name not in point.families and not 0 < len(point.families) < MOST_FAMILIES
     }
     return columns("Groups of the largest families", labels, series, over_time=True, unknown=unknown)
 

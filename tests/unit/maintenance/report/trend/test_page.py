@@ -31,3 +31,10 @@ def test_a_family_that_a_run_did_not_record_is_not_said_to_have_had_no_group() -
     figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
     of_grown = [row[0] for row in numbers(figure).values()]
     assert of_grown == ["-", "0", "90"]
+
+
+def test_the_plan_of_an_earlier_version_is_not_said_to_have_had_no_family() -> None:
+    """It names none, also where the trend is made again from it: each family seemed to begin with the new version."""
+    page = trend_page("prod", [replace(point(2), families={}), replace(point(1), families={"f-<uuid>": 90})], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    assert [row[0] for row in numbers(figure).values()] == ["-", "90"]
