@@ -77,7 +77,8 @@ with DAG(
     report = CleanupReportOperator(
         task_id="report", plan_id="{{ (ti.xcom_pull('plan') or {}).get('plan_id', '') }}", trigger_rule="all_done"
     )
-    done = EmptyOperator(task_id="done")  # fails if verify fails: the report, which always runs, hides no failure
+    # Fails if verify fails: the report, which always runs, hides no failure, nor does what is skipped.
+    done = EmptyOperator(task_id="done", trigger_rule="none_failed")
 
     planning = (policy, find_coordinators, list_offsets, judge_staleness, plan)
     chain(*planning, backup, approve, delete, verify, report, done)

@@ -82,6 +82,7 @@ def test_an_owner_who_cannot_be_notified_does_not_hold_the_others_up(
     assert f"{prefix}plan" in notify.upstream_task_ids
     assert {f"{prefix}report", "done"} <= after, "the report waits for it, and the run fails with it"
     assert "done" in notify.downstream_task_ids
+    assert dags[name].get_task("done").trigger_rule == "none_failed", "also where the deletion is skipped before"
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_the_report_comes_whatever_happens_and_hides_no_failure(dags: dict[str, 
     assert cleanup.get_task("report").trigger_rule == "all_done"
     (leaf,) = cleanup.leaves
     assert leaf.upstream_task_ids == {"verify", "notify", "report"}
-    assert leaf.trigger_rule == "all_success"
+    assert leaf.trigger_rule == "none_failed", "all_success would skip it, and the run succeed, once one is skipped"
 
 
 def test_the_tasks_of_a_cleanup_lead_to_its_report(dags: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.operators.policy import CheckPolicyOperator
@@ -123,19 +124,18 @@ def test_a_fleet_whose_policy_is_refused_is_reported_as_failed(
     assert (result(run, "fleet")["done"], result(run, "fleet")["failed_clusters"]) == (0, ["east", "west"])
 
 
+def returned_by_any(folder: Path) -> dict[str, Any]:
+    """Return what later tasks need of earlier ones, whichever has it."""
+    id_ = "20261126T000000Z-00000000"
+    ids = {"snapshot_id": id_, "plan_id": id_, "digest": "0" * 64, "audit_path": str(folder / "a.json")}
+    return {**ids, "counts": {}, "dry_run": True, "warnings": [], "notified": {}, "marked": 0}
+
+
 def test_a_report_that_fails_is_not_hidden_by_the_roll_up(
     dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The run was a success, though its own roll-up says that each cluster failed at its report."""
-    id_ = "20261126T000000Z-00000000"
-    # What later tasks need of earlier ones, whichever has it.
-    returned: dict[str, Any] = {
-        "snapshot_id": id_,
-        "plan_id": id_,
-        "digest": "0" * 64,
-        "audit_path": str(tmp_path / "a.json"),
-    }
-    returned |= {"counts": {}, "dry_run": True, "warnings": [], "notified": {}, "marked": 0}
+    returned = returned_by_any(tmp_path)
 
     def fail(operator: Any, context: Any) -> None:
         raise PolicyError("the report cannot be written")
@@ -150,3 +150,27 @@ def test_a_report_that_fails_is_not_hidden_by_the_roll_up(
     assert (found["clean_up.verify", 0], found["clean_up.report", 0]) == ("success", "failed"), found
     assert result(run, "fleet")["failed_clusters"] == ["east", "west"]
     assert run.state == "failed"
+
+
+def test_a_cluster_that_is_skipped_hides_no_other_that_fails_later(
+    dags: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rejected approval, or a clean-up in progress: the run was a success as soon as one cluster was skipped."""
+    returned = returned_by_any(tmp_path)
+
+    def run_one(operator: Any, context: Any) -> Any:
+        task_id, cluster = operator.task_id.removeprefix("clean_up."), context["ti"].map_index
+        if (task_id, cluster) == ("delete", 0):
+            raise AirflowSkipException("another clean-up is in progress")
+        if (task_id, cluster) == ("report", 1):
+            raise PolicyError("the report cannot be written")
+        return returned
+
+    for task in dags["cleanup_fleet"].tasks:
+        if task.task_id.startswith("clean_up."):
+            monkeypatch.setattr(task.operator_class, "execute", run_one)
+    policy = write_policy(tmp_path, POLICY.format(prefix="p", idle=IDLE_SECONDS))
+    run = dags["cleanup_fleet"].test(run_conf={"policy_file": str(policy), "storage_path": str(tmp_path)})
+    found = states(run)
+    assert (found["clean_up.verify", 0], found["clean_up.report", 1]) == ("skipped", "failed"), found
+    assert (found["done", -1], run.state) == ("upstream_failed", "failed")
