@@ -236,10 +236,12 @@ async def _of_other_types(
     if not listings.complete:
         error = IncompleteListingError(listings.errors)
         return {group_id: GroupResult(group_id, None, error) for group_id in wanted}
-    return {
-        group_id: GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, listings[group_id].type))
-        for group_id in set(listings).intersection(wanted)
-    }
+    excluded: dict[str, GroupResult[None]] = {}
+    for group_id in set(listings).intersection(wanted):
+        kind = listings[group_id].type
+        kind = GroupType.CLASSIC if kind is GroupType.UNKNOWN else kind  # the error says which one to add
+        excluded[group_id] = GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, kind))
+    return excluded
 
 
 async def _empty_in_slices(

@@ -19,3 +19,4 @@ async def test_a_group_whose_type_no_broker_reports_is_deleted_only_as_a_classic
     assert result.ok == deleted
     assert fake.groups == (set() if deleted else {"g0"})
     assert deleted or isinstance(result.error, UnexpectedGroupTypeError)
+    assert deleted or "'g0' is a classic group; add its type" in str(result.error), "'unknown' would change nothing"
