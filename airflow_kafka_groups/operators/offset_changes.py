@@ -50,6 +50,7 @@ class _OffsetChangeOperator(DryRunOperator):
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
         from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+        from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 
         dry_run = self.dry_run
         layout = self.site_layout()
@@ -71,6 +72,8 @@ class _OffsetChangeOperator(DryRunOperator):
         results, counts, path = recorded.results, recorded.counts, recorded.path
         self.log.info("%s: %s; recorded in %s", what, counts, path)
         bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]
+        if not dry_run:  # the brokers may answer the next try
+            bad += [item for item in results if isinstance(item.reason, Unread) and item.outcome is ChangeOutcome.KEPT]
         if bad:
             raise GroupsFailedError({item.group_id: KafkaGroupsError(item.reason) for item in bad}, len(results))
         kept = {item.group_id: item.reason for item in results if item.outcome is ChangeOutcome.KEPT}
@@ -103,7 +106,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
     not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
-    change failed or cannot be verified.
+    change failed or cannot be verified, or if a group could not be read.
     """
 
     group_ids = Argument(read_group_ids)
@@ -194,7 +197,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, or was
     used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
-    damaged or of another cluster, and if an offset differs when read back.
+    damaged or of another cluster, and if a group could not be read, or an offset differs when read back.
     """
 
     plan_id = Argument(read_text)

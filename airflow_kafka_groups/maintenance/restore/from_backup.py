@@ -23,6 +23,7 @@ from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -57,7 +58,7 @@ async def propose_restore(
     for group_id in wanted:
         group, read = groups.pop(group_id), now[group_id]  # its change is as large again
         if read.error is not None or read.value is None:
-            changes.append(Change(group_id=group_id, kept=f"its offsets cannot be read: {read.error}"))
+            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
         else:
             before = commits_in(read.value)
             if backup.partial:

@@ -12,6 +12,7 @@ from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import Ends, log_ends
 from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
@@ -100,7 +101,7 @@ async def _read(
     wanted: _Wanted = {}
     for group_id, result in (await committed_of(admin, group_ids)).items():
         if result.error is not None or result.value is None:
-            wanted[group_id] = ({}, [], f"its offsets cannot be read: {result.error}")
+            wanted[group_id] = ({}, [], Unread(f"its offsets cannot be read: {result.error}"))
             continue
         before = commits_in(result.value)
         partitions = chosen(group_id, before)

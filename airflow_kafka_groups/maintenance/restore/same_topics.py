@@ -16,6 +16,7 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, ChangeResult, name_of
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +71,8 @@ class SameTopics:
             return self._recreated
 
 
-def _unknown(error: KafkaGroupsError) -> str:
-    return f"whether its topics are those of the backup cannot be read: {error}"
+def _unknown(error: KafkaGroupsError) -> Unread:
+    return Unread(f"whether its topics are those of the backup cannot be read: {error}")
 
 
 def _without(change: Change, recreated: Mapping[str, str]) -> Change:

@@ -115,7 +115,8 @@ def test_what_the_first_try_kept_or_skipped_is_moved_now(admin: FakeAdmin, tmp_p
     admin.groups = {"a": FakeGroup({T0: 8, T1: 8}), "b": FakeGroup({T0: 8})}
     admin.ends[T1] = broker_error("LEADER_NOT_AVAILABLE")
     admin.offset_errors["b"] = broker_error("COORDINATOR_LOAD_IN_PROGRESS")
-    shift(tmp_path)
+    with pytest.raises(GroupsFailedError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+        shift(tmp_path)
     assert positions(admin) == [{T0: 6, T1: 8}, {T0: 8}]
     admin.ends.clear()
     admin.offset_errors.clear()

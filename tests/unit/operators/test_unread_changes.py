@@ -1,0 +1,47 @@
+"""Changes of offsets of groups that cannot be read: nobody kept them, so the task tries again, and fails in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import GroupsFailedError
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
+)
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, timeout
+from tests.unit.operators import scene
+
+T0 = TopicPartition("t", 0)
+CHANGES: dict[Any, dict[str, Any]] = {
+    RestoreGroupOffsetsOperator: {"overwrite": True},
+    ResetGroupOffsetsOperator: {"group_ids": ["a", "b"], "to": "earliest"},
+    AlterGroupOffsetsOperator: {"offsets": {group_id: {"t": {"0": 3}} for group_id in "ab"}},
+}
+
+
+@pytest.mark.parametrize("unread", ["describe_errors", "offset_errors"])
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_change_that_a_silent_broker_prevents_is_no_success(
+    kind: Any, unread: str, admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """A restore was a success, with a line in its log, for the groups of two brokers out of three."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    for group_id in "ab":
+        admin.commit(group_id, *T0, 7)
+    arguments = {**CHANGES[kind], **({"plan_id": backup["plan_id"]} if kind is RestoreGroupOffsetsOperator else {})}
+    getattr(admin, unread)["b"] = timeout()
+    dry = kind(task_id="t", dry_run=True, **stored, **arguments).execute({})
+    assert list(dry["kept"]) == ["b"], "a dry run says so"
+    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: .b.: it(s offsets)? cannot be (read|described)"):
+        kind(task_id="t", dry_run=False, **stored, **arguments).execute({})
+    assert admin.groups["a"].positions != {T0: 7}, "the others are changed"
