@@ -72,7 +72,7 @@ def _check_forms() -> None:
     """
     try:
         from airflow_kafka_groups.operators.dag_params import dag_params, spark_settings
-    except ModuleNotFoundError:  # without Airflow, there are no DAGs
+    except ImportError:  # without Airflow, or with one that is too old, which is a finding of its own, no DAG is parsed
         return
     from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,17 @@ def test_a_default_that_the_form_of_a_dag_refuses_is_found(
     code, found, _ = stored("doctor", "--min-idle", "6d", "--storage-path", str(tmp_path))
     (failed,) = [row for row in found if row["check"] == "defaults"]
     assert (code, failed["status"], "KAFKA_GROUPS_DEFAULTS" in failed["text"]) == (1, "failed", True)
+
+
+def test_an_airflow_that_is_too_old_is_a_finding_and_hides_no_other(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It lacks a name that the forms need: the command ended with an ImportError, and showed nothing."""
+    monkeypatch.delitem(sys.modules, "airflow_kafka_groups.operators.dag_params", raising=False)
+    monkeypatch.delattr("airflow.sdk.exceptions.ParamValidationError")
+    monkeypatch.setattr(airflow_settings, "version", lambda package: "3.0.6")
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["Airflow"], checks(found)["brokers"]) == (1, "failed", "ok")
 
 
 def test_a_failure_has_the_exit_code_1(stored: Cli, admin: FakeAdmin) -> None:
