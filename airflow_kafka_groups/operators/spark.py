@@ -132,7 +132,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
 
     application = Argument(_read_application)
     application_args = Argument(read_words, names=False)
-    spark = Argument(optional(read_spark_arguments))
+    spark = Argument(optional(read_spark_arguments), names=False)  # a property may be secret, or the word None
     kafka = Argument(one_of(*COMMIT_LOG_MODES))
     table = Argument(read_text_or_nothing)
 

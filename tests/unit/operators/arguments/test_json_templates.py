@@ -12,6 +12,7 @@ from airflow.sdk.execution_time import macros
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 
 pytestmark = pytest.mark.safety
 
@@ -186,3 +187,20 @@ def test_long_lists_beside_a_name_are_looked_at_once() -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
     with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
         task.render_template_fields({"params": {"some": names, "group": "a\\u002db"}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("secret", ["hunter2", "hunter2\\/", 'hunter2"'])
+def test_properties_of_spark_in_json_are_in_no_error_about_a_template(secret: str, *, native: bool) -> None:
+    """The task's log showed them all. A property may be the word None, as in an object that is no JSON."""
+    given: Any = '{"conf": {"spark.my.password": "{{ params.secret }}", "spark.my.mode": "{{ params.mode }}"}}'
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = KafkaSparkSubmitOperator(task_id="t", application="x.py", spark=given)
+    if native and '"' not in secret:
+        task.render_template_fields({"params": {"secret": secret, "mode": "None"}})
+        assert task.spark is not None
+        assert task.spark["conf"]["spark.my.mode"] == "None"
+        return
+    with pytest.raises(ConfigurationError, match="spark") as caught:  # only Jinja makes a mapping of it
+        task.render_template_fields({"params": {"secret": secret, "mode": "None"}})
+    assert "hunter2" not in str(caught.value)
