@@ -243,9 +243,16 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
 
 def _has_none(template: str, text: str) -> bool:
     """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
-    beside = map(re.escape, EXPRESSION.split(template.strip()))
-    found = re.fullmatch("(.*?)".join(beside), text, re.DOTALL)
-    return found is not None and "None" in found.groups()
+    first, *others = EXPRESSION.split(template.strip())
+    if not (others and text.startswith(first) and text.endswith(others[-1])):
+        return False
+    parts, begin, end = list[str](), len(first), len(text) - len(others[-1])
+    for beside in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
+        if (found := text.find(beside, begin, end)) < 0:
+            return False
+        parts.append(text[begin:found])
+        begin = found + len(beside)
+    return begin <= end and "None" in (*parts, text[begin:end])
 
 
 def _is_text_of_list(text: str) -> bool:

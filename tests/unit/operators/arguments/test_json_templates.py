@@ -204,3 +204,15 @@ def test_properties_of_spark_in_json_are_in_no_error_about_a_template(secret: st
     with pytest.raises(ConfigurationError, match="spark") as caught:  # only Jinja makes a mapping of it
         task.render_template_fields({"params": {"secret": secret, "mode": "None"}})
     assert "hunter2" not in str(caught.value)
+
+
+def test_long_objects_beside_a_name_are_looked_at_once() -> None:
+    """A pattern of two names could be looked for in ten thousand offsets in a hundred million ways."""
+    some = {f"orders-{number}": {"t": {"0": 5}} for number in range(3_000)}
+    given: Any = (
+        '{ {{ (params.some | tojson)[1:-1] }}, "{{ params.group }}": {"{{ params.topic }}": '
+        '{ {% if true %}"0": 5{% endif %} } } }'
+    )
+    task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
+    task.render_template_fields({"params": {"some": some, "group": "a", "topic": "t"}})
+    assert len(task.offsets) == 3_001
