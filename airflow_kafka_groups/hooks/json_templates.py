@@ -16,8 +16,8 @@ Twin: TypeAlias = Callable[[str], Any]
 EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _NAME = "airflow_kafka_groups_name"
-_OTHER = re.compile(r"\ue000\d+")
-"""What is rendered in the place of a name: no key of an object is so written."""
+_OTHER = re.compile(r"\ue000\d+\ue001")
+"""What is rendered in the place of a name: no key of an object is so written. Digits beside it are none of it."""
 
 
 def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
@@ -114,7 +114,7 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
             parts.append(begun or value)
             begun = ""
     numbers = count()
-    names = {_NAME: lambda: f"\ue000{next(numbers)}"}
+    names = {_NAME: lambda: f"\ue000{next(numbers)}\ue001"}
     return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
 
 

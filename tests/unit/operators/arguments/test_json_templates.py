@@ -122,6 +122,7 @@ def test_an_item_of_a_list_that_jinja_reads_names_one_group_too(name: str) -> No
     [
         '["a"{% if params.more %}, "{{ params.group }}"{% endif %}]',
         '["a"{% if params.more %}, "{{ params.group }}-dlq"{% endif %}]',
+        '["a"{% if params.more %}, "{{ params.group }}2"{% endif %}]',
         '[{% for each in ["a", params.group] %}"{{ each }}"{% if not loop.last %}, {% endif %}{% endfor %}]',
         '{# one #}["a", "{{ params.group }}"]',
     ],
