@@ -70,7 +70,7 @@ def texts_of(value: Any) -> list[str] | None:
 
 
 def has_more_than_text(twin: Any, rendered: Any) -> bool:
-    """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` is, or to an escape.
+    """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` and ``b"]#``, or to an escape.
 
     :param twin: what a list or an object in JSON, or in Python where Jinja makes that of it, is rendered to with other
         names: only Jinja knows how many a loop writes. Nothing else has more.
@@ -78,12 +78,12 @@ def has_more_than_text(twin: Any, rendered: Any) -> bool:
     """
     try:
         sample = json.loads(twin) if isinstance(twin, str) else twin
-        if not isinstance(sample, list | tuple | dict):
+        if not isinstance(sample, list | tuple | dict | set):
             return False
         texts = [each for each in (twin, rendered) if isinstance(each, str)]
         if len(texts) == 2 and any(texts[0].count(each) < texts[1].count(each) for each in '"\\'):
             return True
-        return _is_longer(sample, json.loads(rendered) if isinstance(rendered, str) else rendered)
+        return _has_other_length(sample, json.loads(rendered) if isinstance(rendered, str) else rendered)
     except ValueError:  # the argument's reader says what it must be
         return False
 
@@ -128,10 +128,12 @@ def _quote_after(text: str, quote: str) -> str:
     return quote
 
 
-def _is_longer(sample: Any, found: Any) -> bool:
-    """Return whether a list or an object has more than another one."""
+def _has_other_length(sample: Any, found: Any) -> bool:
+    """Return whether a list is longer or shorter than another, or an object or a set has more: names may be equal."""
     if isinstance(sample, dict) and isinstance(found, dict):
-        sample, found = list(sample.values()), list(found.values())
+        return len(found) > len(sample) or any(map(_has_other_length, sample.values(), found.values()))
+    if isinstance(sample, set) and isinstance(found, set):
+        return len(found) > len(sample)
     if not isinstance(sample, list | tuple) or not isinstance(found, list | tuple):
         return False
-    return len(found) > len(sample) or any(map(_is_longer, sample, found))
+    return len(found) != len(sample) or any(map(_has_other_length, sample, found))

@@ -10,6 +10,7 @@ from airflow.sdk import DAG
 from airflow.sdk.execution_time import macros
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
@@ -114,6 +115,26 @@ def test_an_item_of_a_list_that_jinja_reads_names_one_group_too(name: str) -> No
     assert joined.group_ids == ["a", "b"]
     with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
         one.render_template_fields({"params": {"group": name}})
+
+
+def test_a_comment_takes_no_pattern_out_of_a_list_that_jinja_reads() -> None:
+    """What Python takes for one is none in JSON: groups that a pattern behind it keeps were deleted."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
+        task = BackupGroupOffsetsOperator(task_id="t", **STORED, exclude='["{{ params.team }}-*", "payments-*"]')
+    with pytest.raises(ConfigurationError, match=r"exclude.*a quote or a backslash"):
+        task.render_template_fields({"params": {"team": 'x"]#'}})
+
+
+def test_an_item_of_a_set_that_jinja_reads_names_one_group_too() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
+        tasks = [
+            DeleteGroupsOperator(task_id=f"t{number}", **STORED, group_ids="{'a', '{{ params.group }}'}")
+            for number in range(2)
+        ]
+    tasks[0].render_template_fields({"params": {"group": "a"}})
+    assert tasks[0].group_ids == ["a"]
+    with pytest.raises(ConfigurationError, match=r"group_ids.*a quote or a backslash"):
+        tasks[1].render_template_fields({"params": {"group": "b','c"}})
 
 
 @pytest.mark.parametrize("native", [False, True])
