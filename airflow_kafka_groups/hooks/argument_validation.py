@@ -48,6 +48,10 @@ _NO_TEXT = (
     "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
     "them as one template, '{{ … | tojson }}'"
 )
+_ONCE = (
+    "its template can be rendered once only, and is rendered twice, to see whether a name in it adds others: let it "
+    "change nothing, such as by pop(), or pass all of it as one template, '{{ … | tojson }}'"
+)
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
 
@@ -216,7 +220,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
-    twin = twin_of(before) if isinstance(before, str) else None
+    twin = _rendered_again(name, before, twin_of)
     old, new = templates_of(before), items_of(rendered)
     shown = rendered if names else None  # a word of a program may be a URL with a secret
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
@@ -239,6 +243,13 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     if isinstance(before, str):
         return rendered
     return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
+
+
+def _rendered_again(name: str, before: Any, twin_of: Twin) -> Any:
+    try:
+        return twin_of(before) if isinstance(before, str) else None
+    except Exception as exc:
+        raise ConfigurationError(name, None, f"{_ONCE} ({type(exc).__name__})") from exc
 
 
 def _has_none(template: str, text: str) -> bool:

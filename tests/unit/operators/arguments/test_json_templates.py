@@ -238,3 +238,11 @@ def test_long_objects_beside_a_name_are_looked_at_once() -> None:
     task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
     task.render_template_fields({"params": {"some": some, "group": "a", "topic": "t"}})
     assert len(task.offsets) == 3_001
+
+
+def test_a_template_that_can_be_rendered_once_only_is_named() -> None:
+    """It ended the task by an IndexError, which names no argument."""
+    given = '{% set first = params.groups.pop() %}["{{ first }}"]'
+    task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
+    with pytest.raises(ConfigurationError, match=r"group_ids: its template can be rendered once only.*tojson"):
+        task.render_template_fields({"params": {"groups": ["a"]}})
