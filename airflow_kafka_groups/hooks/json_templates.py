@@ -102,7 +102,7 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
             begun, has_names = f"{{{{ {_NAME}() }}}}", True
         elif kind == "block_end":
             match re.findall(r"\w+", begun)[0]:
-                case "set" if _writes_json(begun) or _writes_json(begun, "'"):
+                case "set" | "with" if _writes_json(begun) or _writes_json(begun, "'"):
                     return None
                 case "if" | "for":
                     before.append(quote)

@@ -39,6 +39,7 @@ def test_an_item_of_a_list_in_json_names_one_group_and_no_other(name: str, *, na
         r"""["{{ params.groups | join("\", \"") }}"]""",
         '["{{ macros.json.dumps(params.groups)[2:-2] }}"]',
         """{% set comma = '", "' %}["{{ params.groups | join(comma) }}"]""",
+        """{% with comma = '", "' %}["{{ params.groups | join(comma) }}"]{% endwith %}""",
         '[{% for each in params.groups %}"{{ each }}"{% if not loop.last %}, {% endif %}{% endfor %}]',
         '[{% for each in params.groups %}"{{ each }}"{{ ", " if not loop.last }}{% endfor %}]',
         '["{% for each in params.groups %}{{ each }}{% if not loop.last %}", "{% endif %}{% endfor %}"]',
