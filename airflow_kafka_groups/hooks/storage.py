@@ -67,7 +67,7 @@ def _forget_ended(path: ObjectStoragePath) -> None:
     from airflow.sdk.io import attach
 
     has_ended = getattr(getattr(path.fs, "client", None), "is_closed", None)
-    if has_ended is not None and has_ended() is True:
+    if callable(has_ended) and has_ended() is True:  # of another library's client, it may be a plain attribute
         path.fs.clear_instance_cache()
         vars(attach(path.protocol, path.conn_id)).pop("fs", None)
 

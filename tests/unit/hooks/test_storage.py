@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -86,6 +87,14 @@ def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
     with pytest.raises((StorageError, ConfigurationError), match=r"sftp://my_conn@files/kafka") as caught:
         open_path("storage_path", "sftp://my_conn@files/kafka")
     assert "hidden" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_storage_whose_client_is_not_sshs_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As that of SharePoint, an HTTP client, which has ``is_closed`` as an attribute: it was called."""
+    opened = SimpleNamespace(client=SimpleNamespace(is_closed=False), protocol="sftp")
+    monkeypatch.setattr("airflow.sdk.io.get_fs", lambda *_, **__: opened)
+    monkeypatch.setattr(store, "_STORE_CACHE", {})
+    assert open_path("storage_path", "sftp://my_conn@files/kafka").name == "kafka"
 
 
 def test_a_key_that_cannot_be_parsed_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
