@@ -94,28 +94,48 @@ def rendered_with_other_names(template: str, task: Any, context: Mapping[str, An
     Expressions that write quotes themselves stay. What one does that joins by a variable with quotes is not known.
     """
     parts, begun, has_names, quote, before = list[str](), "", False, "", list[str]()
+    elsewhere = False  # in what is written where a macro or a variable is used
     for _, kind, value in env.lex(template):
         if kind == "data":
             quote = _quote_after(value, quote)
         begun += value if begun or kind in ("variable_begin", "block_begin") else ""
         if kind == "variable_end" and quote and not _writes_json(begun, quote):
             begun, has_names = f"{{{{ {_NAME}() }}}}", True
-        elif kind == "block_end":
-            match re.findall(r"\w+", begun)[0]:
-                case "set" | "with" if _writes_json(begun) or _writes_json(begun, "'"):
-                    return None
-                case "if" | "for":
-                    before.append(quote)
-                case "elif" | "else":
-                    quote = before[-1]
-                case "endif" | "endfor":
-                    before.pop()
+        elif kind in ("variable_end", "block_end"):
+            word = re.findall(r"\w+", begun)[0] if kind == "block_end" else ""
+            if (word in ("set", "with") or (elsewhere and not word and not quote)) and _writes_any_json(begun):
+                return None
+            elsewhere = _is_elsewhere(begun, word, elsewhere)
+            quote = _quote_after_block(word, quote, before)
         if not begun or kind in ("variable_end", "block_end"):
             parts.append(begun or value)
             begun = ""
     numbers = count()
     names = {_NAME: lambda: f"\ue000{next(numbers)}\ue001"}
     return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
+
+
+def _writes_any_json(expression: str) -> bool:
+    return _writes_json(expression) or _writes_json(expression, "'")
+
+
+def _is_elsewhere(block: str, word: str, before: bool) -> bool:
+    """Return whether what follows a block is written where a macro or a variable is used."""
+    if word in ("endmacro", "endset"):
+        return False
+    return before or word == "macro" or (word == "set" and "=" not in block)
+
+
+def _quote_after_block(word: str, quote: str, before: list[str]) -> str:
+    """Return the quote of the string that begins or goes on after a block; ``before`` has those before its branches."""
+    match word:
+        case "if" | "for":
+            before.append(quote)
+        case "elif" | "else":
+            return before[-1]
+        case "endif" | "endfor":
+            before.pop()
+    return quote
 
 
 def _quote_after(text: str, quote: str) -> str:
