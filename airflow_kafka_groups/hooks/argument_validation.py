@@ -23,6 +23,7 @@ from inspect import signature
 from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.json_templates import (
     EXPRESSION,
@@ -226,7 +227,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
-        raise ConfigurationError(name, rendered, f"a part of it: {_NOTHING}")
+        raise ConfigurationError(name, None if has_secret(rendered) else rendered, f"a part of it: {_NOTHING}")
     if has_more_than_text(twin, rendered):
         raise ConfigurationError(name, shown, _NO_TEXT)
     if old is None and names:

@@ -231,3 +231,12 @@ def test_a_group_of_another_tasks_output_may_be_called_like_such_a_template(
     context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": SimpleNamespace(map_index=0), "task": tasks}
     tasks.render_template_fields(context)
     assert context["task"].group_ids == ["<<a"]
+
+
+def test_a_password_in_a_url_is_in_no_error_about_a_part_of_it_that_is_nothing() -> None:
+    """Its reader shows none either, but is not asked before."""
+    given = "s3://AKIA:{{ params.secret }}@bucket/{{ params.team }}"
+    task = DeleteGroupsOperator(task_id="t", storage_path=given, cluster="prod", group_ids=["a"])
+    with pytest.raises(ConfigurationError, match=r"storage_path: a part of it.*rendered to nothing") as caught:
+        task.render_template_fields({"params": {"secret": "hidden", "team": None}})
+    assert "hidden" not in str(caught.value)
