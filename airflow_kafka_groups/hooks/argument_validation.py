@@ -68,7 +68,7 @@ class Argument(Generic[T]):
     def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True) -> None:
         self._read = read
         self.templated = templated
-        self._names = names
+        self.names = names
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -94,7 +94,7 @@ class Argument(Generic[T]):
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, _NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], value, held[_RENDERS], names=self._names)
+            value = _rendered_items(self._name, held[self._name], value, held[_RENDERS], names=self.names)
         if is_template(value):
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
@@ -201,7 +201,8 @@ def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
                 remedy = (
                     f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here: leave these "
                 )
-                shown = None if isinstance(value, Mapping) else value  # the properties of Spark may be secret
+                are_names = getattr(type(task), name).names and not isinstance(value, Mapping)
+                shown = value if are_names else None  # the words of a program, or its properties, may be secret
                 raise ConfigurationError(name, shown, f"{remedy}names out of its jinja_environment_kwargs")
 
 

@@ -208,11 +208,18 @@ def test_what_begins_a_template_at_the_beginning_of_a_line_begins_none_within_it
         task.render_template_fields({})
 
 
-def test_an_error_about_such_a_template_shows_no_property_of_spark() -> None:
-    conf = {"spark.my.word": "open-sesame", "spark.x": "<< params.x >>"}
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"spark": {"conf": {"spark.my.word": "open-sesame", "spark.x": "<< params.x >>"}}},
+        {"application_args": ["--word", "open-sesame", "<< params.x >>"]},
+    ],
+    ids=["properties", "words"],
+)
+def test_an_error_about_such_a_template_shows_nothing_else_of_a_job(given: Any) -> None:
     own = {"variable_start_string": "<<"}
-    task = in_delimiters(own, KafkaSparkSubmitOperator, application="/my/job.py", spark={"conf": conf})
-    with pytest.raises(ConfigurationError, match=r"spark.*begins a template in this DAG") as caught:
+    task = in_delimiters(own, KafkaSparkSubmitOperator, application="/my/job.py", **given)
+    with pytest.raises(ConfigurationError, match=r"begins a template in this DAG") as caught:
         task.render_template_fields({})
     assert "sesame" not in str(caught.value)
 
