@@ -26,9 +26,9 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.json_templates import (
-    EXPRESSION,
     Twin,
     has_more_than_text,
+    has_none,
     items_of,
     rendered_with_other_names,
     templates_of,
@@ -227,7 +227,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     shown = rendered if names else None  # a word of a program may be a URL with a secret
     is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
-    if is_one and rendered.strip() != "None" and _has_none(before, rendered.strip()):
+    if is_one and rendered.strip() != "None" and has_none(before, rendered.strip()):
         raise ConfigurationError(name, None if has_secret(rendered) else rendered, f"a part of it: {_NOTHING}")
     if has_more_than_text(twin, rendered):
         raise ConfigurationError(name, shown, _NO_TEXT)
@@ -238,7 +238,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     for item, value in zip(old, new, strict=True):
         if isinstance(item, str) and is_template(item):
             text = str(value).strip()
-            if text == "None" or (names and _has_none(item, text)):
+            if text == "None" or (names and has_none(item, text)):
                 raise ConfigurationError(name, shown, f"an item of it: {_NOTHING}")
             if names and ("\n" in text or _is_text_of_list(text)):
                 raise ConfigurationError(name, value, _SEVERAL)
@@ -252,20 +252,6 @@ def _rendered_again(name: str, before: Any, twin_of: Twin) -> Any:
         return twin_of(before) if isinstance(before, str) else None
     except Exception as exc:
         raise ConfigurationError(name, None, f"{_ONCE} ({type(exc).__name__})") from exc
-
-
-def _has_none(template: str, text: str) -> bool:
-    """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
-    first, *others = EXPRESSION.split(template.strip())
-    if not (others and text.startswith(first) and text.endswith(others[-1])):
-        return False
-    parts, begin, end = list[str](), len(first), len(text) - len(others[-1])
-    for beside in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
-        if (found := text.find(beside, begin, end)) < 0:
-            return False
-        parts.append(text[begin:found])
-        begin = found + len(beside)
-    return begin <= end and "None" in (*parts, text[begin:end])
 
 
 def _is_text_of_list(text: str) -> bool:

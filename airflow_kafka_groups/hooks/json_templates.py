@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 Twin: TypeAlias = Callable[[str], Any]
-EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
+_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _NAME = "airflow_kafka_groups_name"
 _OTHER = re.compile(r"\ue000\d+\ue001")
@@ -34,7 +34,7 @@ def templates_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
     """Return a list with templates in it, also one in JSON, where ``{{ params["group"] }}`` has quotes of its own."""
     if not isinstance(value, str):
         return items_of(value)
-    text = EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value)
+    text = _EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value)
     try:  # which Jinja may make a list of, too
         return items_of(text) or items_of(ast.literal_eval(text.strip()))
     except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
@@ -86,6 +86,20 @@ def has_more_than_text(twin: Any, rendered: Any) -> bool:
         return _has_other_length(sample, json.loads(rendered) if isinstance(rendered, str) else rendered)
     except ValueError:  # the argument's reader says what it must be
         return False
+
+
+def has_none(template: str, text: str) -> bool:
+    """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
+    first, *others = _EXPRESSION.split(template.strip())
+    if not (others and text.startswith(first) and text.endswith(others[-1])):
+        return False
+    parts, begin, end = list[str](), len(first), len(text) - len(others[-1])
+    for beside in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
+        if (found := text.find(beside, begin, end)) < 0:
+            return False
+        parts.append(text[begin:found])
+        begin = found + len(beside)
+    return begin <= end and "None" in (*parts, text[begin:end])
 
 
 def rendered_with_other_names(template: str, task: Any, context: Mapping[str, Any], env: Environment) -> Any:
