@@ -27,9 +27,9 @@ from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.json_templates import (
     Twin,
-    has_more_than_text,
     has_none,
     items_of,
+    remedy_of_names,
     rendered_with_other_names,
     templates_of,
     texts_of,
@@ -45,10 +45,6 @@ _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
 _NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
-_NO_TEXT = (
-    "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
-    "them as one template, '{{ … | tojson }}'"
-)
 _ONCE = (
     "its template can be rendered once only, and is rendered twice, to see whether a name in it adds others: let it "
     "change nothing, such as by pop(), or pass all of it as one template, '{{ … | tojson }}'"
@@ -229,8 +225,8 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
     if is_one and rendered.strip() != "None" and has_none(before, rendered.strip()):
         raise ConfigurationError(name, None if has_secret(rendered) else rendered, f"a part of it: {_NOTHING}")
-    if has_more_than_text(twin, rendered):
-        raise ConfigurationError(name, shown, _NO_TEXT)
+    if remedy := remedy_of_names(twin, rendered):
+        raise ConfigurationError(name, shown, remedy)
     if old is None and names:
         old, new = texts_of(twin), texts_of(rendered)
     if old is None or new is None or len(old) != len(new):

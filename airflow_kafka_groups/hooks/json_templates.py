@@ -16,6 +16,11 @@ Twin: TypeAlias = Callable[[str], Any]
 _EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _NAME = "airflow_kafka_groups_name"
+_NO_TEXT = (
+    "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
+    "them as one template, '{{ … | tojson }}'"
+)
+_TWICE = "an item of it: its template rendered to a name that is there already, so that one of them is lost: check it"
 _OTHER = re.compile(r"\ue000\d+\ue001")
 """What is rendered in the place of a name: no key of an object is so written. Digits beside it are none of it."""
 
@@ -69,7 +74,14 @@ def texts_of(value: Any) -> list[str] | None:
     return found
 
 
-def has_more_than_text(twin: Any, rendered: Any) -> bool:
+def remedy_of_names(twin: Any, rendered: Any) -> str:
+    """Return what to do about a name that adds others, or is one of them, in what ``_has_more_than_text`` takes."""
+    if _has_more_than_text(twin, rendered):
+        return _NO_TEXT
+    return _TWICE if _lacks_names(twin, rendered) else ""  # of text, the reader says so
+
+
+def _has_more_than_text(twin: Any, rendered: Any) -> bool:
     """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` and ``b"]#``, or to an escape.
 
     :param twin: what a list or an object in JSON, or in Python where Jinja makes that of it, is rendered to with other
@@ -171,3 +183,10 @@ def _has_other_length(sample: Any, found: Any) -> bool:
     if not isinstance(sample, list | tuple) or not isinstance(found, list | tuple):
         return False
     return len(found) != len(sample) or any(map(_has_other_length, sample, found))
+
+
+def _lacks_names(sample: Any, found: Any) -> bool:
+    """Return whether an object has fewer names than another one, or one in it."""
+    if not isinstance(sample, dict) or not isinstance(found, dict):
+        return False
+    return len(found) < len(sample) or any(map(_lacks_names, sample.values(), found.values()))

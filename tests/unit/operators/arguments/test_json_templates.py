@@ -250,3 +250,19 @@ def test_a_template_that_can_be_rendered_once_only_is_named() -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
     with pytest.raises(ConfigurationError, match=r"group_ids: its template can be rendered once only.*tojson"):
         task.render_template_fields({"params": {"groups": ["a"]}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize(
+    "given",
+    [
+        '{"{{ params.one }}": {"t": {"0": 5}}, "a": {"t": {"0": 7}}}',
+        '{"g": {"{{ params.one }}": {"0": 5}, "a": {"0": 7}}}',
+    ],
+)
+def test_no_offset_is_lost_to_a_name_that_is_there_already(given: Any, *, native: bool) -> None:
+    """Jinja makes one of both, where JSON's reader refuses them."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
+    with pytest.raises(ConfigurationError, match=r"offsets.*(once in its place|there already)"):
+        task.render_template_fields({"params": {"one": "a"}})
