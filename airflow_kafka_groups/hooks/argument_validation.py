@@ -32,7 +32,7 @@ from airflow_kafka_groups.hooks.json_templates import (
     remedy_of_names,
     rendered_with_other_names,
     templates_of,
-    texts_of,
+    texts_of_both,
 )
 
 P = ParamSpec("P")
@@ -228,7 +228,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, nam
     if remedy := remedy_of_names(twin, rendered):
         raise ConfigurationError(name, shown, remedy)
     if old is None and names:
-        old, new = texts_of(twin), texts_of(rendered)
+        old, new = texts_of_both(twin, rendered)
     if old is None or new is None or len(old) != len(new):
         return rendered
     for item, value in zip(old, new, strict=True):

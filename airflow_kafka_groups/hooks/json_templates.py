@@ -52,6 +52,15 @@ def _writes_json(expression: str, quote: str = '"') -> bool:
     return "tojson" in expression or "json.dumps(" in expression or any(quote in literal[1:-1] for literal in literals)
 
 
+def texts_of_both(twin: Any, rendered: Any) -> tuple[list[str] | None, list[str] | None]:
+    """Return the strings of a template that was rendered with other names, and of what it was rendered to."""
+    if isinstance(twin, set) and isinstance(rendered, set):  # in no order: each template with each of the others
+        templates = {_OTHER.sub("{{}}", each) for each in twin - rendered if isinstance(each, str)}
+        pairs = [(each, str(name)) for each in sorted(templates) for name in rendered - twin]
+        return [each for each, _ in pairs], [name for _, name in pairs]
+    return texts_of(twin), texts_of(rendered)
+
+
 def texts_of(value: Any) -> list[str] | None:
     """Return the strings in a list or an object, also one in JSON, in an order of their places; ``None`` for others.
 

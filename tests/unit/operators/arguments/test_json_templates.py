@@ -129,6 +129,13 @@ def test_a_comment_takes_no_pattern_out_of_a_list_that_jinja_reads() -> None:
         task.render_template_fields({"params": {"team": 'x"]#'}})
 
 
+def test_nothing_in_a_set_that_jinja_reads_is_no_group_called_none() -> None:
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids="{'a', '{{ params.group }}-dlq'}")
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        task.render_template_fields({"params": {"group": None}})
+
+
 def test_an_item_of_a_set_that_jinja_reads_names_one_group_too() -> None:
     with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=True):
         tasks = [
