@@ -54,7 +54,12 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
             raise FileExistsError(str(exc)) from exc
         raise
     try:
-        if at_once := _is_created(fs, key):
+        at_once = _is_created(fs, key)
+    except BaseException:  # whose file is there is not known: this one is not written, and none is removed
+        _discard(file)
+        raise
+    try:
+        if at_once:
             with file:
                 file.write(data)
     except FileExistsError:  # what is there is another's: the library looked again before it wrote

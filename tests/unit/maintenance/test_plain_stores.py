@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 from collections.abc import Callable
@@ -245,6 +246,24 @@ def test_a_folder_of_a_storage_creates_as_the_storage_does(tmp_path: Path) -> No
     with pytest.raises(FileExistsAlreadyError):
         create_file(path, b"two")
     assert (tmp_path / "1.json").read_bytes() == b"one"
+
+
+def test_a_file_of_which_nobody_knows_the_writer_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = sftp_store(tmp_path)
+
+    def come_first(_: Any, path: str) -> None:
+        Path(path).write_bytes(b"another's")
+        raise TimeoutError("no answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(base.fs), "open", lambda _, path, mode: LateFile(path, looks_again=False))
+        patched.setattr(type(base.fs), "info", come_first)
+        with pytest.raises(StorageError, match="no answer"):
+            create_file(base / "1.json", b"mine")
+    gc.collect()
+    assert (tmp_path / "1.json").read_bytes() == b"another's"
 
 
 @pytest.mark.parametrize("error", [ValueError("unsupported mode 'xb'"), NotImplementedError("File mode")])
