@@ -49,6 +49,7 @@ PRINT = fingerprint(GroupOffsets.from_mapping("", BEFORE))
 
 @pytest.mark.timeout(300)
 @pytest.mark.safety
+@pytest.mark.flaky(reruns=1, only_rerun=["^TimeoutError"])  # an overloaded cluster elects no successor
 @pytest.mark.parametrize("version", ["4.1.0", "3.9.2"])
 async def test_what_a_broker_says_that_was_replaced_deletes_nothing_at_its_successor(version: str) -> None:
     with KafkaCluster(version=version, brokers=3) as cluster:
