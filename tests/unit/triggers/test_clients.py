@@ -145,7 +145,7 @@ async def airflow_is_away(self: Any) -> Any:
 
 
 def none_for_old(_: int, version: int, request: Any) -> Any:
-    """Know no coordinator of one group."""
+    """Answer that one group has no coordinator."""
     keys = request.coordinator_keys
     return answers.find_coordinator(version, dict.fromkeys(keys, NO_COORDINATOR)) if "old" in keys else None
 
