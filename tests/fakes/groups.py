@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, RequestTimeoutError
 from airflow_kafka_groups.models import (
@@ -144,3 +145,11 @@ def describe_dead(group_id: str, operations: frozenset[str] | None = None) -> Gr
     return describe(
         group_id, FakeGroup({}, state=GroupState.DEAD, type=GroupType.UNKNOWN, protocol_type=""), operations
     )
+
+
+DOUBTS: Mapping[str, Mapping[str, Any]] = {
+    "not described": {"describe_errors": {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}},
+    "not read": {"offset_errors": {"a": timeout()}},
+    "silent": {"silent": {"a"}},
+}
+"""Attributes of a ``FakeAdmin`` by which nobody knows how the group ``a`` is."""

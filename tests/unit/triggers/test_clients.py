@@ -76,8 +76,7 @@ async def test_a_changed_address_takes_effect_in_a_trigger(monkeypatch: pytest.M
             one = trigger(5, deadline=time.time() + 12)
             one.condition = condition_to_json(CoordinatorsAvailable(group_ids=("a",)))
             task = asyncio.create_task(fire(one))
-            while not old.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
-                await asyncio.sleep(0.01)
+            await polled(old, 1)
         lead_to(monkeypatch, new)  # the old cluster is gone, and the connection names the new one
         event = await asyncio.wait_for(task, 20)
     assert event["status"] == "reached", event
@@ -144,6 +143,12 @@ async def airflow_is_away(self: Any) -> Any:
     raise AirflowUnavailableError("the API server is away")
 
 
+async def polled(fake: FakeCluster, times: int) -> None:
+    """Wait until a cluster was asked so many times for coordinators."""
+    while len(fake.requests(FIND_COORDINATOR)) < times:  # noqa: ASYNC110  # plain state of a fake
+        await asyncio.sleep(0.01)
+
+
 def none_for_old(_: int, version: int, request: Any) -> Any:
     """Answer that one group has no coordinator."""
     keys = request.coordinator_keys
@@ -159,8 +164,7 @@ async def test_a_trigger_that_begins_asks_the_cluster_that_the_connection_names_
         old.control(FIND_COORDINATOR, none_for_old)
         lead_to(monkeypatch, old)
         others = [asyncio.create_task(fire(waiting_for("old"))) for _ in range(3)]
-        while len(old.requests(FIND_COORDINATOR)) < 3:  # noqa: ASYNC110  # plain state of a fake
-            await asyncio.sleep(0.01)
+        await polled(old, 3)
         lead_to(monkeypatch, new)  # somebody edits the connection; the old cluster still runs
         event = await asyncio.wait_for(fire(waiting_for("a")), 20)
         assert event["status"] == "reached", event
@@ -177,14 +181,12 @@ async def test_an_edit_takes_effect_in_a_trigger_whose_former_cluster_still_runs
         old.control(FIND_COORDINATOR, none_for_old)
         lead_to(monkeypatch, old)
         one = asyncio.create_task(fire(waiting_for("old")))
-        while not old.requests(FIND_COORDINATOR):  # noqa: ASYNC110  # plain state of a fake
-            await asyncio.sleep(0.01)
+        await polled(old, 1)
         with monkeypatch.context() as patched:
             patched.setattr(clients, "READ_AGAIN_SECONDS", 0.0)
             patched.setattr(KafkaGroupsHook, "aget_conn", airflow_is_away)
             seen = len(old.requests(FIND_COORDINATOR))
-            while len(old.requests(FIND_COORDINATOR)) < seen + 5:  # noqa: ASYNC110  # it polls on
-                await asyncio.sleep(0.01)
+            await polled(old, seen + 5)
         assert not one.done()
         lead_to(monkeypatch, new)
         monkeypatch.setattr(clients, "READ_AGAIN_SECONDS", 0.0)

@@ -7,19 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.groups import FakeGroup, broker_error, timeout
+from tests.fakes.groups import DOUBTS, FakeGroup, timeout
 from tests.unit.maintenance.keep_alive.test_service import EXACT, cluster, outcomes, run, simple
 
 
-@pytest.mark.parametrize(
-    "doubt",
-    [
-        {"describe_errors": {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}},
-        {"offset_errors": {"a": timeout()}},
-        {"silent": {"a"}},
-    ],
-    ids=["not described", "not read", "silent"],
-)
+@pytest.mark.parametrize("doubt", DOUBTS.values(), ids=DOUBTS)
 async def test_a_group_that_cannot_be_read_has_failed(tmp_path: Path, doubt: dict[str, Any]) -> None:
     """Night after night, until the brokers forget it."""
     admin = cluster(a=simple(), b=simple())

@@ -23,7 +23,7 @@ from airflow_kafka_groups.models import (
     TopicPartition,
 )
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import EPOCH, FakeGroup, broker_error, timeout
+from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 BEFORE = {T0: OffsetAndMetadata(5, "", EPOCH)}
@@ -188,15 +188,7 @@ async def test_a_group_that_does_not_exist_is_created_only_where_that_is_meant(
     assert admin.groups["a"].offsets == AFTER
 
 
-@pytest.mark.parametrize(
-    "doubt",
-    [
-        {"describe_errors": {"a": broker_error("GROUP_AUTHORIZATION_FAILED")}},
-        {"offset_errors": {"a": timeout()}},
-        {"silent": {"a"}},
-    ],
-    ids=["not described", "not read", "silent"],
-)
+@pytest.mark.parametrize("doubt", DOUBTS.values(), ids=DOUBTS)
 async def test_doubt_keeps_a_group_also_where_it_may_be_absent(doubt: Mapping[str, Any]) -> None:
     admin = cluster(a=FakeGroup({T0: 5}))
     for name, value in doubt.items():
