@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import sys
 import time
@@ -22,6 +23,7 @@ from tests.lanes.screen import Screen
 _POLL_S = 0.2
 _STOP_TIMEOUT_S = 30.0
 _INTERRUPTED = 130
+_NEEDED_BYTES = 6_000_000_000
 
 
 class Interruptions:
@@ -50,6 +52,8 @@ class Runner:
     def run(self) -> int:
         """Run everything and print the summary; return the exit code."""
         FOLDER.mkdir(parents=True, exist_ok=True)
+        if warning := short_of_space(shutil.disk_usage(FOLDER).free):
+            self._screen.say(warning)
         try:
             while not self._schedule.is_finished and not self._interruptions.count:
                 self._start_lanes()
@@ -117,6 +121,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def notes() -> list[str]:
     """Return what the summary has to name: the promised versions of Python that cannot be tried on this machine."""
     return [f"not tried: Python {version}, which is not installed here" for version in MISSING_VERSIONS]
+
+
+def short_of_space(free: int) -> str | None:
+    """Return what is to be said of a disk with few free bytes: a full one fails tests for reasons of all kinds."""
+    if free >= _NEEDED_BYTES:
+        return None
+    return (
+        f"only {free / 1e9:.1f} GB of disk space are free: all lanes together need {_NEEDED_BYTES / 1e9:.0f} at first, "
+        "for environments, jars and the installers' caches"
+    )
 
 
 def default_capacity() -> float:
