@@ -15,25 +15,16 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import wraps
+from functools import partial, wraps
 from inspect import signature
 from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.json_templates import (
-    Twin,
-    has_none,
-    items_of,
-    remedy_of_names,
-    rendered_with_other_names,
-    templates_of,
-    texts_of_both,
-)
+from airflow_kafka_groups.hooks import json_templates
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,12 +34,6 @@ Reader = Callable[[str, Any], T]
 _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
 _RENDERS = "_renders_arguments"
-_NOTHING = "its template rendered to nothing: check what it refers to"
-_SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
-_ONCE = (
-    "its template can be rendered once only, and is rendered twice, to see whether a name in it adds others: let it "
-    "change nothing, such as by pop(), or pass all of it as one template, '{{ … | tojson }}'"
-)
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
 
@@ -88,14 +73,36 @@ class Argument(Generic[T]):
         held, unread = vars(instance), _unread(instance)
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
-            raise ConfigurationError(self._name, None, _NOTHING)
+            raise ConfigurationError(self._name, None, json_templates.NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], value, held[_RENDERS], names=self.names)
+            value = _rendered_items(self._name, held[self._name], value, names=self.names)
         if is_template(value):
+            if _RENDERS not in held:  # what was rendered may look like a template
+                self.parse(value)
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value
         elif not self._is_read(instance, value):
             self.read(instance, value)
+
+    def parse(self, value: Any) -> Any:
+        """Return what is written in JSON with templates in its strings, parsed; ``None`` for other templates.
+
+        Raises ``ConfigurationError`` for one that cannot be parsed.
+        """
+        try:
+            return json_templates.parse(value)
+        except ValueError as exc:
+            raise ConfigurationError(self._name, value if self.names else None, str(exc)) from None
+
+    def rendered(self, parsed: Any, render: Callable[[Any], Any]) -> Any:
+        """Return what ``parse`` returned with each string rendered.
+
+        Raises ``ConfigurationError`` for one that was rendered to no name, or to several.
+        """
+        try:
+            return json_templates.rendered(parsed, render, names=self.names)
+        except ValueError as exc:
+            raise ConfigurationError(self._name, None, str(exc)) from None
 
     def _is_read(self, instance: object, value: Any) -> bool:
         """Return whether the value is what the reader returned before: Airflow sets literals again when it renders."""
@@ -155,21 +162,33 @@ class DeclaredArguments:
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
         _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
         render: Any = super()._do_render_template_fields  # type: ignore[misc]  # Airflow's base class has it
-        by = signature(render).bind(*args, **kwargs).arguments
-        vars(self)[_RENDERS] = lambda text: rendered_with_other_names(text, self, by["context"], by["jinja_env"])
+        by = signature(render).bind(*args, **kwargs)
+        written = {name: getattr(type(self), name) for name in _unread(self) - given}
+        parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
+        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in parsed]
+        vars(self)[_RENDERS] = True
         try:
-            render(*args, **kwargs)
+            render(*by.args, **by.kwargs)
         finally:
             vars(self).pop(_RENDERS, None)
+        for name, found in parsed.items():
+            vars(self)[name] = written[name].rendered(found, partial(_render, self, by.arguments))
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
 
 
+def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
+    """Render a template to a string also where Jinja makes Python's own objects: it makes none of what so begins."""
+    template = f"\ue000{value}" if isinstance(value, str) else value
+    made = task.render_template(template, rendering["context"], rendering["jinja_env"])
+    return str(made)[1:] if isinstance(value, str) else made
+
+
 def is_template(value: Any) -> bool:
     """Return whether a value is not known yet: a template, another task's output, or a collection with one in it."""
     if isinstance(value, str):
-        return "{{" in value or "{%" in value
+        return json_templates.has_template(value)
     if isinstance(value, list | tuple):
         return any(is_template(item) for item in value)
     if isinstance(value, Mapping):
@@ -212,53 +231,27 @@ def _texts(value: Any) -> Iterator[str]:
         yield from chain.from_iterable(map(_texts, value))
 
 
-def _rendered_items(name: str, before: Any, rendered: Any, twin_of: Twin, *, names: bool) -> Any:
-    """Return what a list was rendered to, with the items in it that are no templates as they were.
+def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:
+    """Return what an argument was rendered to, with the items of a list that are no templates as they were.
 
     Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
     names: these are a group's name and a pattern like any other, also one that keeps nothing.
     """
-    twin = _rendered_again(name, before, twin_of)
-    old, new = templates_of(before), items_of(rendered)
-    shown = rendered if names else None  # a word of a program may be a URL with a secret
-    is_one = names and new is None and isinstance(before, str) and isinstance(rendered, str)
-    # Of all of it, the reader says what may be nothing. A part of a storage's path makes another one, without journal.
-    if is_one and rendered.strip() != "None" and has_none(before, rendered.strip()):
-        raise ConfigurationError(name, None if has_secret(rendered) else rendered, f"a part of it: {_NOTHING}")
-    if remedy := remedy_of_names(twin, rendered):
-        raise ConfigurationError(name, shown, remedy)
-    if old is None and names:
-        old, new = texts_of_both(twin, rendered)
-    if old is None or new is None or len(old) != len(new):
+    if isinstance(before, str) and isinstance(rendered, str) and names:
+        text = rendered.strip()
+        # Of all of it, the reader says what may be nothing. A part of a storage's path makes another, without journal.
+        if text != "None" and json_templates.has_none(json_templates.beside_of(before), text):
+            raise ConfigurationError(
+                name, None if has_secret(rendered) else rendered, f"a part of it: {json_templates.NOTHING}"
+            )
+    if not isinstance(before, list | tuple) or not isinstance(rendered, list | tuple) or len(before) != len(rendered):
         return rendered
-    for item, value in zip(old, new, strict=True):
-        if isinstance(item, str) and is_template(item):
-            text = str(value).strip()
-            if text == "None" or (names and has_none(item, text)):
-                raise ConfigurationError(name, shown, f"an item of it: {_NOTHING}")
-            if names and ("\n" in text or _is_text_of_list(text)):
-                raise ConfigurationError(name, value, _SEVERAL)
-    if isinstance(before, str):
-        return rendered
-    return [value if is_template(item) else item for item, value in zip(old, new, strict=True)]
-
-
-def _rendered_again(name: str, before: Any, twin_of: Twin) -> Any:
-    try:
-        return twin_of(before) if isinstance(before, str) else None
-    except Exception as exc:
-        raise ConfigurationError(name, None, f"{_ONCE} ({type(exc).__name__})") from exc
-
-
-def _is_text_of_list(text: str) -> bool:
-    """Return whether a string is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
-    if (text[:1], text[-1:]) not in (("[", "]"), ("(", ")")):
-        return False
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    for item, value in zip(before, rendered, strict=True):
+        if not isinstance(item, str) or not is_template(item):
+            continue
+        if remedy := json_templates.remedy_of(json_templates.beside_of(item), str(value), names=names):
+            raise ConfigurationError(name, value if names else None, remedy)  # a word may be a URL with a secret
+    return [value if is_template(item) else item for item, value in zip(before, rendered, strict=True)]
 
 
 def _outputs(task: Any) -> set[str]:

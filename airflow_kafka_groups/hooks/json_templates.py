@@ -1,176 +1,182 @@
-"""Templates in lists and objects that are written in JSON: a name in them is text, and none of JSON's own signs."""
+"""Templates in lists and objects: each is one name, and no part of the list around it.
+
+A list or an object in JSON with templates in its strings is parsed before it is rendered, and each string is rendered
+by itself. So a name in it is one string, whatever signs it has: in the text of a list, ``b","c`` would be two groups.
+"""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
-from collections.abc import Callable, Mapping
-from itertools import chain, count
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
-Twin: TypeAlias = Callable[[str], Any]
-_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
-_LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
-_NAME = "airflow_kafka_groups_name"
-_NO_TEXT = (
+NOTHING = "its template rendered to nothing: check what it refers to"
+_SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
+_QUOTES = (
     "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
     "them as one template, '{{ … | tojson }}'"
 )
+_NO_VALUE = "a value in it: its template rendered to no JSON: write it as {{ … | tojson }}"
 _TWICE = "an item of it: its template rendered to a name that is there already, so that one of them is lost: check it"
-_OTHER = re.compile(r"\ue000\d+\ue001")
-"""What is rendered in the place of a name: no key of an object is so written. Digits beside it are none of it."""
+_INSTEAD = "write each name as {{ … | tojson }}, without quotes, or pass all of it as one template, '{{ … | tojson }}'"
+_BESIDE_BLOCK = f"has a template within quotes, beside {{% … %}}: {_INSTEAD}"
+_WITHIN_QUOTES = f"has a template within quotes that writes quotes itself: {_INSTEAD}"
+_NO_JSON = f"has a template within quotes, and is no JSON around it: {_INSTEAD}"
+
+_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
+_LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_MARK = re.compile("[\ue000\ue001]([0-9]+)\ue002")
+"""What stands for a template while JSON is parsed: within quotes, or beside strings."""
 
 
-def items_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """Return a list, also one in JSON; ``None`` if it is none."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    return value if isinstance(value, list | tuple) else None
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A string with templates in it.
 
-
-def templates_of(value: Any) -> list[Any] | tuple[Any, ...] | None:
-    """Return a list with templates in it, also one in JSON, where ``{{ params["group"] }}`` has quotes of its own."""
-    if not isinstance(value, str):
-        return items_of(value)
-    text = _EXPRESSION.sub(lambda found: found[0] if _writes_json(found[0]) else "{{}}", value)
-    try:  # which Jinja may make a list of, too
-        return items_of(text) or items_of(ast.literal_eval(text.strip()))
-    except (TypeError, ValueError, SyntaxError, MemoryError, RecursionError):
-        return None
-
-
-def _writes_json(expression: str, quote: str = '"') -> bool:
-    """Return whether an expression is to write quotes itself, such as ``{{ names | join('", "') }}``."""
-    literals = _LITERAL.findall(expression)
-    return "tojson" in expression or "json.dumps(" in expression or any(quote in literal[1:-1] for literal in literals)
-
-
-def texts_of_both(twin: Any, rendered: Any) -> tuple[list[str] | None, list[str] | None]:
-    """Return the strings of a template that was rendered with other names, and of what it was rendered to."""
-    if isinstance(twin, set) and isinstance(rendered, set):  # in no order: each template with each of the others
-        templates = {_OTHER.sub("{{}}", each) for each in twin - rendered if isinstance(each, str)}
-        pairs = [(each, str(name)) for each in sorted(templates) for name in rendered - twin]
-        return [each for each, _ in pairs], [name for _, name in pairs]
-    return texts_of(twin), texts_of(rendered)
-
-
-def texts_of(value: Any) -> list[str] | None:
-    """Return the strings in a list or an object, also one in JSON, in an order of their places; ``None`` for others.
-
-    Those of ``rendered_with_other_names`` are templates again.
+    :param beside: what is before, between and after its templates.
+    :param is_value: whether it is a template that stands beside strings, and is rendered to JSON.
     """
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return None
-    if not isinstance(value, list | tuple | dict):
-        return None
-    found, left = list[str](), [value]
-    while left:
-        each = left.pop()
-        if isinstance(each, str):
-            found.append(_OTHER.sub("{{}}", each))
-        elif isinstance(each, list | tuple | dict):
-            left += chain(each, each.values()) if isinstance(each, dict) else each
-    return found
+
+    template: str
+    beside: tuple[str, ...]
+    is_value: bool = False
 
 
-def remedy_of_names(twin: Any, rendered: Any) -> str:
-    """Return what to do about a name that adds others, or is one of them, in what ``_has_more_than_text`` takes."""
-    if _has_more_than_text(twin, rendered):
-        return _NO_TEXT
-    return _TWICE if _lacks_names(twin, rendered) else ""  # of text, the reader says so
+def has_template(text: str) -> bool:
+    """Return whether a string is to be rendered. One with a comment only, such as ``orders{# x #}``, is not."""
+    return "{{" in text or "{%" in text
 
 
-def _has_more_than_text(twin: Any, rendered: Any) -> bool:
-    """Return whether a name in JSON was rendered to the end of its string, as ``b","c`` and ``b"]#``, or to an escape.
+def parse(given: Any) -> Any:
+    """Return a list or an object that is written in JSON, with a ``Text`` for each string that has templates.
 
-    :param twin: what a list or an object in JSON, or in Python where Jinja makes that of it, is rendered to with other
-        names: only Jinja knows how many a loop writes. Nothing else has more.
-    :param rendered: its text, or what Jinja made of that.
+    Also a mapping with templates in its keys, of which Airflow renders none. ``None`` for other arguments, which
+    Airflow renders: also for JSON whose templates all stand beside strings, since these write JSON themselves.
+
+    Raises ``ValueError``, whose text is the remedy, for templates within quotes of what cannot be parsed.
     """
+    if isinstance(given, Mapping) and _has_templates_in_keys(given):
+        return _texts(given)
+    if not isinstance(given, str) or not _TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
+        return None
+    marked, quote, within = list[str](), "", list[str]()
+    parts = list(_parts(given))
+    for number, (kind, text) in enumerate(parts):
+        quote = _quote_after(text, quote) if kind == "data" else quote
+        within += [text] if kind == "variable" and quote else []
+        marked.append(text if kind == "data" else f"\ue000{number}\ue002" if quote else f'"\ue001{number}\ue002"')
+    if not within:
+        return None
+    if any(kind not in ("data", "variable") for kind, _ in parts):
+        raise ValueError(_BESIDE_BLOCK)
+    if any(map(_writes_quotes, within)):
+        raise ValueError(_WITHIN_QUOTES)
     try:
-        sample = json.loads(twin) if isinstance(twin, str) else twin
-        if not isinstance(sample, list | tuple | dict | set):
-            return False
-        texts = [each for each in (twin, rendered) if isinstance(each, str)]
-        if len(texts) == 2 and any(texts[0].count(each) < texts[1].count(each) for each in '"\\'):
-            return True
-        return _has_other_length(sample, json.loads(rendered) if isinstance(rendered, str) else rendered)
-    except ValueError:  # the argument's reader says what it must be
-        return False
+        return _with_texts(json.loads("".join(marked)), [text for _, text in parts])
+    except ValueError:
+        raise ValueError(_NO_JSON) from None
 
 
-def has_none(template: str, text: str) -> bool:
+def rendered(parsed: Any, render: Callable[[Any], Any], *, names: bool) -> Any:
+    """Return what ``parse`` returned with each text rendered.
+
+    :param render: renders a template to a string, and other values as Airflow does.
+    :param names: whether the strings are names, and not any text.
+
+    Raises ``ValueError``, whose text is the remedy, for a text that was rendered to no name, to several, or to one that
+    is there already.
+    """
+    if isinstance(parsed, list):
+        return [rendered(each, render, names=names) for each in parsed]
+    if isinstance(parsed, dict):
+        found = {
+            rendered(key, render, names=names): rendered(value, render, names=names) for key, value in parsed.items()
+        }
+        if len(found) < len(parsed):
+            raise ValueError(_TWICE)
+        return found
+    if not isinstance(parsed, Text):
+        return parsed if isinstance(parsed, str) else render(parsed)  # another task's output, in a mapping
+    text: str = render(parsed.template)
+    if parsed.is_value:
+        try:
+            return json.loads(text)
+        except ValueError:
+            raise ValueError(_NO_VALUE) from None
+    if remedy := remedy_of(parsed.beside, text, names=names):
+        raise ValueError(remedy)
+    if names and any(text.count(sign) > "".join(parsed.beside).count(sign) for sign in '"\\'):
+        raise ValueError(_QUOTES)  # as of a macro that joins several names for JSON
+    return text
+
+
+def beside_of(template: str) -> tuple[str, ...]:
+    """Return what is before, between and after the expressions in a template."""
+    return tuple(_EXPRESSION.split(template.strip()))
+
+
+def remedy_of(beside: Sequence[str], text: str, *, names: bool) -> str:
+    """Return what to do about an item whose template was rendered to nothing or to several; empty for a good one."""
+    text = text.strip()
+    if text == "None" or (names and has_none(beside, text)):
+        return f"an item of it: {NOTHING}"
+    return _SEVERAL if names and ("\n" in text or _is_text_of_list(text)) else ""
+
+
+def has_none(beside: Sequence[str], text: str) -> bool:
     """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
-    first, *others = _EXPRESSION.split(template.strip())
+    first, *others = beside
     if not (others and text.startswith(first) and text.endswith(others[-1])):
         return False
     parts, begin, end = list[str](), len(first), len(text) - len(others[-1])
-    for beside in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
-        if (found := text.find(beside, begin, end)) < 0:
+    for each in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
+        if (found := text.find(each, begin, end)) < 0:
             return False
         parts.append(text[begin:found])
-        begin = found + len(beside)
+        begin = found + len(each)
     return begin <= end and "None" in (*parts, text[begin:end])
 
 
-def rendered_with_other_names(template: str, task: Any, context: Mapping[str, Any], env: Environment) -> Any:
-    """Return what a task renders a template to with other strings for the names in its strings; ``None`` without any.
-
-    Expressions that write quotes themselves stay. What one does that joins by a variable with quotes is not known.
-    """
-    parts, begun, has_names, quote, before = list[str](), "", False, "", list[str]()
-    elsewhere = False  # in what is written where a macro or a variable is used
-    for _, kind, value in env.lex(template):
-        if kind == "data":
-            quote = _quote_after(value, quote)
-        begun += value if begun or kind in ("variable_begin", "block_begin") else ""
-        if kind == "variable_end" and quote and not _writes_json(begun, quote):
-            begun, has_names = f"{{{{ {_NAME}() }}}}", True
-        elif kind in ("variable_end", "block_end"):
-            word = re.findall(r"\w+", begun)[0] if kind == "block_end" else ""
-            if (word in ("set", "with") or (elsewhere and not word and not quote)) and _writes_any_json(begun):
-                return None
-            elsewhere = _is_elsewhere(begun, word, elsewhere)
-            quote = _quote_after_block(word, quote, before)
-        if not begun or kind in ("variable_end", "block_end"):
-            parts.append(begun or value)
-            begun = ""
-    numbers = count()
-    names = {_NAME: lambda: f"\ue000{next(numbers)}\ue001"}
-    return task.render_template("".join(parts), {**context, **names}, env) if has_names else None
-
-
-def _writes_any_json(expression: str) -> bool:
-    return _writes_json(expression) or _writes_json(expression, "'")
-
-
-def _is_elsewhere(block: str, word: str, before: bool) -> bool:
-    """Return whether what follows a block is written where a macro or a variable is used."""
-    if word in ("endmacro", "endset"):
+def _is_text_of_list(text: str) -> bool:
+    """Return whether a string is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
+    if (text[:1], text[-1:]) not in (("[", "]"), ("(", ")")):
         return False
-    return before or word == "macro" or (word == "set" and "=" not in block)
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
 
 
-def _quote_after_block(word: str, quote: str, before: list[str]) -> str:
-    """Return the quote of the string that begins or goes on after a block; ``before`` has those before its branches."""
-    match word:
-        case "if" | "for":
-            before.append(quote)
-        case "elif" | "else":
-            return before[-1]
-        case "endif" | "endfor":
-            before.pop()
-    return quote
+def _has_templates_in_keys(given: Any) -> bool:
+    if isinstance(given, Mapping):
+        return any(map(has_template, map(str, given))) or any(map(_has_templates_in_keys, given.values()))
+    return isinstance(given, list | tuple) and any(map(_has_templates_in_keys, given))
+
+
+def _texts(given: Any) -> Any:
+    if isinstance(given, Mapping):
+        return {_texts(key): _texts(value) for key, value in given.items()}
+    if isinstance(given, list | tuple):
+        return [_texts(each) for each in given]
+    return Text(given, beside_of(given)) if isinstance(given, str) and has_template(given) else given
+
+
+def _parts(template: str) -> Iterator[tuple[str, str]]:
+    """Yield what a template consists of: its ``data``, each ``variable`` and each ``block`` as a whole; no comments."""
+    from jinja2 import Environment  # heavy, and seldom needed when a DAG file is parsed
+
+    begun = ""
+    for _, kind, text in Environment(autoescape=True).lex(template):
+        begun += text
+        if kind == "data" or kind.endswith("_end"):
+            if kind != "comment_end":
+                yield kind.removesuffix("_end"), begun
+            begun = ""
 
 
 def _quote_after(text: str, quote: str) -> str:
@@ -183,19 +189,21 @@ def _quote_after(text: str, quote: str) -> str:
     return quote
 
 
-def _has_other_length(sample: Any, found: Any) -> bool:
-    """Return whether a list is longer or shorter than another, or an object or a set has more: names may be equal."""
-    if isinstance(sample, dict) and isinstance(found, dict):
-        return len(found) > len(sample) or any(map(_has_other_length, sample.values(), found.values()))
-    if isinstance(sample, set) and isinstance(found, set):
-        return len(found) > len(sample)
-    if not isinstance(sample, list | tuple) or not isinstance(found, list | tuple):
-        return False
-    return len(found) != len(sample) or any(map(_has_other_length, sample, found))
+def _writes_quotes(expression: str) -> bool:
+    """Return whether an expression writes quotes itself, such as ``{{ names | join('", "') }}``."""
+    literals = _LITERAL.findall(expression)
+    return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
 
 
-def _lacks_names(sample: Any, found: Any) -> bool:
-    """Return whether an object has fewer names than another one, or one in it."""
-    if not isinstance(sample, dict) or not isinstance(found, dict):
-        return False
-    return len(found) < len(sample) or any(map(_lacks_names, sample.values(), found.values()))
+def _with_texts(found: Any, parts: Sequence[str]) -> Any:
+    """Return parsed JSON with the templates where their marks are."""
+    if isinstance(found, list):
+        return [_with_texts(each, parts) for each in found]
+    if isinstance(found, dict):
+        if any(key.startswith("\ue001") for key in found):
+            raise ValueError("a key is a string")
+        return {_with_texts(key, parts): _with_texts(value, parts) for key, value in found.items()}
+    if not isinstance(found, str) or not _MARK.search(found):
+        return found
+    template = _MARK.sub(lambda mark: parts[int(mark[1])], found)
+    return Text(template, tuple(_MARK.split(found)[::2]), is_value=found.startswith("\ue001"))
