@@ -82,12 +82,12 @@ def parse(given: Any) -> Any:
 
 
 def rendered(parsed: Any, render: Callable[[Any], Any], *, names: bool) -> Any:
-    """Return what ``parse`` returned with each text rendered.
+    """Return what ``parse`` returned with each string rendered.
 
     :param render: renders a template to a string, and other values as Airflow does.
     :param names: whether the strings are names, and not any text.
 
-    Raises ``ValueError``, whose text is the remedy, for a text that was rendered to no name, to several, or to one that
+    Raises ``ValueError``, whose text is the remedy, for a string that was rendered to no name, to several, or to one that
     is there already.
     """
     if isinstance(parsed, list):
