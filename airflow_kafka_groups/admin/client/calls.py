@@ -251,11 +251,10 @@ class Calls:
         with collection_paused():
             async with aclosing(runner.batches(driver, self.cluster)) as batches:
                 async for batch in batches:
-                    came = list(batch)
-                    outcomes += len(came)
                     # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
-                    made = map(tuple.__new__, repeat(GroupResult), came)
-                    results.update(zip(map(itemgetter(0), came), made, strict=True))
+                    made = list(map(tuple.__new__, repeat(GroupResult), batch))
+                    outcomes += len(made)
+                    results.update(zip(map(itemgetter(0), made), made, strict=True))
         if not asked == outcomes == len(results):
             raise RuntimeError(f"{asked} keys have {outcomes} outcomes; please report this")
         return GroupResults.of(results)
