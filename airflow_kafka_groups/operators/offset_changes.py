@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
@@ -32,12 +32,26 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.restore.changes import Change
+    from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
 
 
 class _OffsetChangeOperator(DryRunOperator):
     """The base class of offset changes: proposes, records the previous offsets, applies, records the results."""
 
     ui_color = "#f0e4d4"
+
+    def tries(
+        self, context: Context, asked: Mapping[str, Any] | None = None
+    ) -> tuple[Callable[[], EarlierTries], dict[str, Any]]:
+        """Return what reads the earlier tries of this task, and what its record has for later ones.
+
+        :param asked: what it is asked for, by the fields of a record. Default: nothing that a reset is asked for.
+        """
+        from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN, read_earlier_tries
+
+        task_run, wanted = task_run_of(actor_of(context)), dict(asked or {})
+        read = partial(read_earlier_tries, self.site_layout(), task_run, wanted, _began(context))
+        return cache(read), {TASK_RUN: task_run, **wanted}  # read once: a later look finds this try's own record
 
     def change(
         self,
@@ -94,15 +108,15 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     """Reset the committed offsets of groups without members: to an end of the log, a time, or by a distance.
 
     Pass exactly one of ``to``, ``timestamp`` and ``shift_by``. Each offset is limited to its log. The previous offsets
-    are written to ``changes/`` before anything is changed.
+    are written to ``changes/`` before anything is changed. A retry, or the task cleared, sets the offsets that the
+    first try meant to set, and keeps groups that were used since.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: only these topics. Default: all topics with a commit (templated).
     :param to: ``"earliest"`` or ``"latest"`` (templated).
     :param timestamp: the first record at or after this time: ISO 8601 or a ``datetime``, with a zone, or milliseconds
         since 1970 (templated).
-    :param shift_by: the number of records to move forward, or back if negative. A retry, or the task cleared, sets the
-        offsets that the first try meant to set, and moves nothing twice (templated).
+    :param shift_by: the number of records to move forward, or back if negative. A retry moves none twice (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
     not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
@@ -132,21 +146,13 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
-        from airflow_kafka_groups.maintenance.restore.earlier_tries import (
-            SHIFT_BY,
-            TASK_RUN,
-            EarlierTries,
-            read_earlier_tries,
-        )
+        from airflow_kafka_groups.maintenance.restore.earlier_tries import SHIFT_BY, TARGET
         from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
 
         target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
-        earlier: Callable[[], EarlierTries] = EarlierTries
-        facts = None
-        if self.shift_by is not None:
-            task_run = task_run_of(actor_of(context))
-            earlier = partial(read_earlier_tries, self.site_layout(), task_run, self.shift_by, _began(context))
-            facts = {TASK_RUN: task_run, SHIFT_BY: self.shift_by}
+        by = self.shift_by
+        asked = {TARGET: self.timestamp if self.to is None else self.to} if by is None else {SHIFT_BY: by}
+        earlier, facts = self.tries(context, asked)
         propose = partial(propose_reset, group_ids=self.group_ids, target=target, topics=self.topics, earlier=earlier)
         return self.change("reset", propose, facts=facts)
 
@@ -182,9 +188,16 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Set the offsets with one client."""
+        from airflow_kafka_groups.maintenance.restore.earlier_tries import spare_used
         from airflow_kafka_groups.maintenance.restore.reset import propose_alter
 
-        return self.change("alter", lambda admin: propose_alter(admin, self.offsets), may_be_absent=self.create)
+        earlier, facts = self.tries(context)
+        return self.change(
+            "alter",
+            lambda admin: spare_used(propose_alter(admin, self.offsets), earlier),
+            may_be_absent=self.create,
+            facts=facts,
+        )
 
 
 class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
@@ -193,7 +206,8 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
     :param plan_id: the plan of the backup (templated).
     :param group_ids: only these groups. Default, also for a template that renders to ``null``: all in the backup.
         Duplicates are ignored (templated).
-    :param overwrite: also reset groups that have committed other offsets since. Default false (templated).
+    :param overwrite: also reset groups that have committed other offsets since; a retry, or the task cleared, keeps
+        those that did after an earlier try had reset them. Default false (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, or was
     used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
@@ -217,12 +231,18 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore with one client."""
+        from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries, spare_used
         from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
         layout = self.site_layout()
+        # Without overwriting, what was used since the backup is kept anyway.
+        earlier, facts = self.tries(context) if overwrite else (EarlierTries, None)
         return self.change(
             "restore",
-            lambda admin: propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite),
+            lambda admin: spare_used(
+                propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite), earlier
+            ),
             may_be_absent=True,
+            facts=facts,
         )

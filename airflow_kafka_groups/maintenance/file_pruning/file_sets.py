@@ -128,7 +128,7 @@ class FileSet:
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
-    :param is_of_task: whether a task that is cleared goes by it, so that it moves no group twice.
+    :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
 
     kind: FileKind

@@ -8,7 +8,7 @@ its set. A clean-up ages from the end of its plan: until then groups may be dele
 
 Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, that
 of a restore, and the audit records of versions without a journal. They outlive the snapshots from before that time,
-which may show their groups idle. The record of a reset by a distance stays for a year, whatever the limit.
+which may show their groups idle. The record of a task that sets offsets stays for a year, whatever the limit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 _LONGEST_PAUSE = timedelta(days=32)
 """A month, and a late task: with nothing newer, a clock that is ahead is likelier than a pause of the DAGs."""
 _DAYS_OF_TASKS = 365.0
-"""The least age of the record of a reset by a distance: a cleared task that does not find it moves groups again."""
+"""The least age of the record of a task that sets offsets: where a cleared one does not find it, it sets them again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

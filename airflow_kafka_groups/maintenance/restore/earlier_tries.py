@@ -1,102 +1,145 @@
-"""What earlier tries of the same task meant to set, from their records: a distance must not be moved twice.
+"""What earlier tries of the same task meant to set, from their records: no group that was used since is set back again.
 
 Every try writes its record before it commits anything. A later one sets the same offsets: where they are committed
 already, nothing is left to do, and what was not committed still is where it was. A group that is anywhere else was used
-in between, and is kept.
+in between, and is kept: its consumers would read again what they have read since, or skip what they have not. So a
+distance is not moved twice, either. What a try says at its end that it has kept, it has not set.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_from, is_same, name_of
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.keep_alive.records import RESTORE, tag_of
+from airflow_kafka_groups.maintenance.restore.changes import (
+    Change,
+    ChangeOutcome,
+    Commits,
+    commits_from,
+    is_same,
+    name_of,
+)
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
 SHIFT_BY = "shift_by"
-_ENDING = "-before.json"
+TARGET = "target"
+"""The field with what else a reset was asked for: an end of the log, or a time."""
+_ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
 
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What the first try that changed a partition found there, and what it meant to set.
+    """What a try that changed a partition found there, and what it meant to set.
 
     :param record: the path of its record.
+    :param is_asked: whether this try is asked for the same.
     """
 
     before: OffsetAndMetadata | None
     after: OffsetAndMetadata
     record: str
+    is_asked: bool
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierTries:
     """What the earlier tries of a task meant to set. Default: nothing."""
 
-    groups: Mapping[str, Mapping[TopicPartition, Meant]] = field(default_factory=dict)
+    groups: Mapping[str, Mapping[TopicPartition, Sequence[Meant]]] = field(default_factory=dict)
 
     def target(self, group_id: str, where: TopicPartition) -> int | None:
-        """Return the offset that an earlier try meant to set, ``None`` if none did."""
-        meant = self.groups.get(group_id, {}).get(where)
-        return None if meant is None else meant.after.offset
+        """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
+        tries = self.groups.get(group_id, {}).get(where, ())
+        return next((meant.after.offset for meant in tries if meant.is_asked), None)
 
-    def why_kept(self, group_id: str, now: Commits, topics: Collection[str] | None = None) -> str | None:
+    def why_kept(
+        self, group_id: str, now: Commits, topics: Collection[str] | None = None, *, may_be_absent: bool = False
+    ) -> str | None:
         """Return why a group must not be changed again, or ``None``.
 
         :param now: its committed offsets.
         :param topics: only these are to be changed; another task may have changed others, which are used since then.
             Default: all.
+        :param may_be_absent: whether an offset that is gone may be set again. Default false.
         """
-        for where, meant in self.groups.get(group_id, {}).items():
+        for where, tries in self.groups.get(group_id, {}).items():
             if topics is not None and where.topic not in topics:
                 continue
             found = now.get(where)
-            if found is None or not (is_same(found, meant.after) or is_same(found, meant.before)):
-                at = "has no offset any more" if found is None else f"is at {found.offset}"
+            if found is None and may_be_absent:
+                continue
+            known = (each for meant in tries for each in (meant.before, meant.after))
+            if found is None or not any(is_same(found, each) for each in known):
+                meant, at = tries[-1], "has no offset any more" if found is None else f"is at {found.offset}"
                 return (
                     f"{name_of(where)} {at}: it was used since an earlier try of this task, by {meant.record}, meant "
-                    f"to set it to {meant.after.offset}"
+                    f"to set it to {meant.after.offset}. To set it all the same, start a new DAG run"
                 )
         return None
 
 
-def read_earlier_tries(layout: Layout, task_run: str, shift_by: int, since: datetime | None = None) -> EarlierTries:
+async def spare_used(proposed: Awaitable[list[Change]], earlier: Callable[[], EarlierTries]) -> list[Change]:
+    """Return proposed changes, and keep the groups that were used since an earlier try set them.
+
+    Offsets that are gone were not used: a group may have been deleted since.
+
+    :param earlier: reads what earlier tries meant to set.
+    """
+    changes = await proposed
+    tries = await asyncio.to_thread(earlier)
+    return [_kept(change, tries) for change in changes]
+
+
+def _kept(change: Change, tries: EarlierTries) -> Change:
+    if change.kept is not None or (why := tries.why_kept(change.group_id, change.before, may_be_absent=True)) is None:
+        return change
+    return replace(change, after={}, kept=why)
+
+
+def read_earlier_tries(
+    layout: Layout, task_run: str, asked: Mapping[str, Any], since: datetime | None = None
+) -> EarlierTries:
     """Return what the earlier tries of a task run meant to set.
 
     :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
         the last slash, and a group may be another one's when what the task is mapped over was created again.
-    :param shift_by: the distance of this try.
+    :param asked: what this try is asked for, by the fields of a record: a distance or a target.
     :param since: only records of this time or later. Default: all.
 
     Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
     """
-    groups: dict[str, dict[TopicPartition, Meant]] = {}
-    for name in list_names(layout.root / CHANGES):
-        run_id = name.removesuffix(_ENDING)
+    groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
+    folder = layout.root / CHANGES
+    for name in list_names(folder):
+        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
+        run_id = name.removesuffix(ending)
         if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
             continue
-        path = layout.root / CHANGES / name
+        path = folder / name
         record = read_json(path, "the record of a change", MaintenanceError)
         if not _is_of(record.get(TASK_RUN), task_run):
             continue
-        if record.get(SHIFT_BY) != shift_by:
-            if record[TASK_RUN] != task_run:
-                continue
+        is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
+        if not is_asked and record[TASK_RUN] != task_run:
+            continue
+        if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
             raise MaintenanceError(
                 f"an earlier try of this task began to move offsets by {record.get(SHIFT_BY)}, see {path}, and this "
-                f"one would move them by {shift_by}. Start a new DAG run for another distance"
+                f"one would move them by {asked.get(SHIFT_BY)}. Start a new DAG run for another distance"
             )
-        _add(groups, record, str(path))
+        _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
     return EarlierTries(groups)
 
 
@@ -106,13 +149,31 @@ def _is_of(recorded: Any, task_run: str) -> bool:
     return recorded == task_run or bool(slash and isinstance(recorded, str) and recorded.rpartition("/")[0] == task)
 
 
-def _add(groups: dict[str, dict[TopicPartition, Meant]], record: Mapping[str, Any], path: str) -> None:
+def _kept_by(path: StoragePath) -> frozenset[str]:
+    """Return the groups that a try has kept, by its result; none where it has no result: it was killed."""
+    try:
+        groups = read_json(path, "the result of a change", MaintenanceError)["groups"]
+        return frozenset(group["group_id"] for group in groups if group["outcome"] == ChangeOutcome.KEPT)
+    except StorageError:
+        raise
+    except (MaintenanceError, KeyError, TypeError):
+        return frozenset()
+
+
+def _add(
+    groups: dict[str, dict[TopicPartition, list[Meant]]],
+    record: Mapping[str, Any],
+    path: str,
+    kept: Collection[str],
+    *,
+    is_asked: bool,
+) -> None:
     try:
         for group in record["groups"]:
-            of_group = groups.setdefault(group["group_id"], {})
             before = commits_from(group["before"])
-            if group["kept"] is None:
+            if group["kept"] is None and group["group_id"] not in kept:
+                of_group = groups.setdefault(group["group_id"], {})
                 for where, after in commits_from(group["after"]).items():
-                    of_group.setdefault(where, Meant(before.get(where), after, path))
+                    of_group.setdefault(where, []).append(Meant(before.get(where), after, path, is_asked))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise MaintenanceError(f"the record of a change in {path} is damaged: {exc!r}") from exc
