@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_integer, read_text
+from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
 from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ class RestoreDrillOperator(StoredOperator):
     """Restore groups of a backup into scratch groups, compare them with the backup, and delete the scratch groups.
 
     No other group is changed: a scratch group must not exist before, and is deleted only while it is empty and contains
-    exactly the restored offsets.
+    exactly the restored offsets. A retry, or the task cleared, first removes those that a killed try left behind.
 
     :param plan_id: the backup: its plan's id, as returned by ``BackupGroupOffsetsOperator`` (templated).
     :param max_groups: maximum number of groups to restore, those with the most partitions first. Default 20
@@ -50,12 +51,18 @@ class RestoreDrillOperator(StoredOperator):
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        backup_id, groups, prefix = self.plan_id, self.max_groups, self.scratch_prefix
+        backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)
         layout = self.site_layout()
         self.hook.settings.require_writable()
         report = self.hook.run(
             lambda admin: rehearse_restore(
-                admin, layout, backup_id, groups=groups, scratch_prefix=prefix, progress=self.log_progress
+                admin,
+                layout,
+                backup_id,
+                groups=groups,
+                scratch_prefix=prefix,
+                task_run=task_run_of(actor) if "run_id" in actor else "",
+                progress=self.log_progress,
             )
         )
         counts = {name: len(getattr(report, name)) for name in ("restored", "skipped", "failed", "left")}

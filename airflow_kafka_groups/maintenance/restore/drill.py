@@ -1,7 +1,8 @@
 """A restore drill: restores a backup's offsets into scratch groups, compares them, and deletes the scratch groups.
 
 Only groups created by the drill are written to or deleted: a scratch group must not exist before, and is deleted only
-if it is empty and contains exactly the restored offsets.
+if it is empty and contains exactly the restored offsets. What an earlier try of the same task left behind, because it
+was killed, is removed before.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
-from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
+from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import (
@@ -77,6 +79,7 @@ async def rehearse_restore(
     *,
     groups: int = 20,
     scratch_prefix: str = SCRATCH_PREFIX,
+    task_run: str = "",
     progress: Progress = ignore_progress,
 ) -> DrillReport:
     """Restore groups of a backup into scratch groups, compare, and delete the scratch groups.
@@ -84,6 +87,7 @@ async def rehearse_restore(
     :param backup_id: the backup, i.e. its plan's id.
     :param groups: maximum number of groups to restore, those with the most partitions first. Default 20.
     :param scratch_prefix: the prefix of the scratch groups' names, followed by the backup's id and a number.
+    :param task_run: what all tries of a task have in common, which is then a part of these names. Default: no task.
 
     Raises ``BackupError`` if the backup is damaged, empty or of another cluster, and ``MaintenanceError`` if a scratch
     group exists; nothing was written then. Later errors are in the report.
@@ -97,14 +101,17 @@ async def rehearse_restore(
     chosen = sorted(saved, key=lambda group: (-group.entry.partitions, group.entry.group_id))[:groups]
     if not chosen:
         raise BackupError(f"backup {backup_id} contains no group to restore")
-    scratch = {f"{scratch_prefix}{backup_id}.{number}": group for number, group in enumerate(chosen)}
+    tag = f"{sha256(task_run.encode()).hexdigest()[:8]}." if task_run else ""
+    scratch = {f"{scratch_prefix}{backup_id}.{tag}{number}": group for number, group in enumerate(chosen)}
     found = await verify_deleted(admin, scratch)
-    if not found.ok:
-        raise MaintenanceError(
-            f"scratch groups exist already, or their state is unknown: {found.present or found.unclear}"
-        )
+    if not (found.ok or tag):
+        raise _exist(found)
     logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
     changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
+    if not found.ok:
+        await _remove(admin, changes)
+        if not (found := await verify_deleted(admin, scratch)).ok:
+            raise _exist(found)
     others = set[str]()
     try:
         outcomes = {
@@ -133,6 +140,13 @@ async def rehearse_restore(
         skipped=_skipped(changes, scratch),
         failed={scratch[name].entry.group_id: reason for name, reason in failed.items()},
         left=left,
+    )
+
+
+def _exist(found: Verification) -> MaintenanceError:
+    return MaintenanceError(
+        f"scratch groups exist already, or their state is unknown: {found.present or found.unclear}. Delete them if no "
+        "other drill of this backup is running, or use another scratch_prefix"
     )
 
 
