@@ -93,14 +93,17 @@ def dry_run_argument() -> str:
 def approval_arguments() -> dict[str, str]:
     """Return the templates of ``dry_run``, ``approval_rule`` and ``approve_above``, for both approval and deletion.
 
-    ``require_approval`` in a run's own configuration takes precedence, because somebody chose it for this run; where
-    Airflow lets no run change parameters (``[core] dag_run_conf_overrides_params``), it can ask, but not waive.
-    Otherwise the parsed default applies, and if that is false, more than ``approve_above`` groups still require
-    approval.
+    ``require_approval`` in a run's own configuration takes precedence where it differs from the parsed default, because
+    somebody chose it for this run; where Airflow lets no run change parameters (``[core]
+    dag_run_conf_overrides_params``), it can ask, but not waive. Otherwise the parsed default applies, and if that is
+    false, more than ``approve_above`` groups still require approval: Airflow's form sends the default, too, if nobody
+    has touched it.
     """
-    default = "always" if dag_params("require_approval")["require_approval"].value else "above_cap"
+    asks = bool(dag_params("require_approval")["require_approval"].value)
+    default = "always" if asks else "above_cap"
     own = "(dag_run.conf or {}).get('require_approval')"
-    waived = f"{own} is sameas false" if conf.getboolean("core", "dag_run_conf_overrides_params") else "false"
+    may_waive = asks and conf.getboolean("core", "dag_run_conf_overrides_params")
+    waived = f"{own} is sameas false" if may_waive else "false"
     return {
         "dry_run": dry_run_argument(),
         "approval_rule": f"{{{{ 'never' if {waived} else 'always' if {own} else '{default}' }}}}",

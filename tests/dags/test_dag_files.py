@@ -199,7 +199,7 @@ def test_approval_and_deletion_go_by_the_same_rules(dags: dict[str, Any]) -> Non
         (True, {"require_approval": True}, "always"),
         (False, {}, "above_cap"),
         (False, None, "above_cap"),
-        (False, {"require_approval": False}, "never"),
+        (False, {"require_approval": False}, "above_cap"),
         (False, {"require_approval": True}, "always"),
         (True, {"require_approval": None}, "always"),
         (True, {"require_approval": 0}, "always"),

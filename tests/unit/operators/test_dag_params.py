@@ -146,7 +146,7 @@ def rendered(argument: str, conf: dict[str, Any]) -> str:
         (True, {"require_approval": False}, "never"),
         (True, {"require_approval": True}, "always"),
         (False, {}, "above_cap"),
-        (False, {"require_approval": False}, "never"),
+        (False, {"require_approval": False}, "above_cap"),  # Airflow's form sends what nobody has touched, too
         (False, {"require_approval": True}, "always"),
     ],
 )
