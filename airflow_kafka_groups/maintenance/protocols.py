@@ -154,6 +154,19 @@ async def read_offsets(
         yield GroupResult(group_id, error=MissingAnswerError(f"there is no result for {group_id!r}"))
 
 
+async def why_short(admin: GroupAdmin, what: str) -> str | None:
+    """Return the warning where a reading may be short, or nobody can tell; ``None`` where it is not.
+
+    It is asked at the end, since the right may be taken away meanwhile. No error of it loses what was read.
+
+    :param what: what the warning is about, with its verb.
+    """
+    try:
+        return None if await admin.sees_all_topics() else HIDDEN % what
+    except KafkaGroupsError as error:
+        return f"{HIDDEN % what}. Whether there are any is not known: {error}"
+
+
 async def committed_of(admin: GroupAdmin, group_ids: Sequence[str]) -> dict[str, GroupResult[GroupOffsets]]:
     """Read the committed offsets of groups, each with exactly one result."""
     return {result.group_id: result async for result in read_offsets(admin, list(group_ids), require_stable=True)}

@@ -60,7 +60,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.maintenance.protocols import HIDDEN, selected_groups
+        from airflow_kafka_groups.maintenance.protocols import selected_groups, why_short
 
         chosen = GroupFilter(self.include, self.exclude)
 
@@ -69,8 +69,8 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             if wanted is None:
                 wanted = await selected_groups(admin, chosen, with_offsets=True)
             found = await admin.list_consumer_group_lag(wanted)
-            if not await admin.sees_all_topics():
-                self.log.warning(HIDDEN, "These lags may lack")
+            if (warning := await why_short(admin, "These lags may lack")) is not None:
+                self.log.warning("%s", warning)
             return found
 
         return self._summary(context, self.hook.run(measure))

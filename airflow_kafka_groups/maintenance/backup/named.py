@@ -17,7 +17,7 @@ from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_o
 from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, read_topics
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.maintenance.protocols import HIDDEN, BackupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets, why_short
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
@@ -66,8 +66,8 @@ async def backup_named(
         else:
             draft.add(facts, entry_of(facts, result.value), utc_now(), result.value)
         progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
-    if not await admin.sees_all_topics():  # asked afterwards: the right may be taken away meanwhile
-        log.warning(HIDDEN, "This backup may lack")
+    if (warning := await why_short(admin, "This backup may lack")) is not None:
+        log.warning("%s", warning)
     return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
 
 

@@ -65,6 +65,20 @@ def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing_in_a_backup
     assert ("This backup may lack" in caplog.text) is not sees_all
 
 
+def test_a_backup_is_not_lost_where_nobody_can_say_in_the_end_whether_topics_are_hidden(
+    admin: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All groups were read, and the broker that was asked last lost them."""
+
+    async def lost() -> bool:
+        raise ConnectionFailedError("b1:9092", "refused")
+
+    monkeypatch.setattr(admin, "sees_all_topics", lost)
+    assert back_up(tmp_path)["groups"] == 2
+    assert "This backup may lack" in caplog.text
+    assert "is not known: b1:9092" in caplog.text
+
+
 def test_such_a_backup_restores_and_deletes_nothing(admin: FakeAdmin, tmp_path: Path) -> None:
     backup = back_up(tmp_path)
     stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": "c", "plan_id": backup["plan_id"]}

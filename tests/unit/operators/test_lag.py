@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from tests.fakes.admin import FakeAdmin
@@ -34,3 +35,15 @@ def test_topics_that_are_hidden_from_the_user_are_said_to_be_missing(
     admin.sees_topics = sees_all
     ListGroupLagOperator(task_id="t").execute({})
     assert ("Allow Describe on all topics" in capsys.readouterr().out) is not sees_all
+
+
+def test_a_lag_that_was_measured_is_not_lost_where_the_last_question_is_not_answered(
+    admin: FakeAdmin, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lost() -> bool:
+        raise ConnectionFailedError("b1:9092", "refused")
+
+    admin.groups = {"orders": FakeGroup({TopicPartition("t", 0): 8})}
+    monkeypatch.setattr(admin, "sees_all_topics", lost)
+    assert ListGroupLagOperator(task_id="t").execute({})["lagging_groups"] == {"orders": 2}
+    assert "is not known: b1:9092" in capsys.readouterr().out
