@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,9 +87,11 @@ class KafkaGroupMember:
         self._stop: asyncio.Event | None = None
         self._session: MemberSession | None = None
         self._error: BaseException | None = None
+        self._process: int | None = None
 
     def __enter__(self) -> Self:
         self._error = self._loop = self._stop = None
+        self._process = os.getpid()
         self._member.forget()
         self._member.stopped = False
         if self._member.open_parts():  # otherwise there is no reason to join
@@ -100,7 +103,7 @@ class KafkaGroupMember:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         thread, self._thread = self._thread, None
-        if thread is None:
+        if thread is None or self._is_fork():
             return
         with self._member.changed:
             loop, stop = self._loop, self._stop
@@ -121,7 +124,14 @@ class KafkaGroupMember:
 
     shares = assigned_parts  # the former name
 
+    def _is_fork(self) -> bool:
+        """Return whether this process is a copy of the one that joined: it has no thread, and its lock may be held."""
+        return self._process not in (None, os.getpid())
+
     def _next(self) -> int | None:
+        if self._is_fork():
+            reason = "joined in another process, of which this one is a fork: use the member where its with block began"
+            raise MembershipError(self._options.group_id, reason)
         waited = 0.0
         changed = self._member.changed
         while True:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 
@@ -140,3 +141,19 @@ def test_who_comes_a_second_time_joins_again_and_begins_nothing_that_was_assigne
         with member:
             member._member.on_join_complete(2, "m", PROTOCOL, json.dumps({"todo": [0], "waiting": False}).encode())
             assert next(member.assigned_parts()) == 0, "the error was of the time before"
+
+
+def test_a_fork_of_the_process_that_joined_is_told_so_and_does_not_wait_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It has no copy of the thread that takes part, so nothing is ever assigned; and a lock may stay locked in it."""
+    member = KafkaGroupMember(NOWHERE, group_id="g", parts=3, is_done=lambda part: False)
+    monkeypatch.setattr(member, "_run", lambda: None)
+    with member:
+        here, locked = os.getpid(), member._member.changed
+        monkeypatch.setattr(os, "getpid", lambda: here + 1)
+        monkeypatch.setattr(locked, "wait", lambda seconds: pytest.fail("it waits for what never comes"))
+        with pytest.raises(MembershipError, match="in another process"):
+            next(member.assigned_parts())
+        monkeypatch.setattr(member._thread, "join", lambda: pytest.fail("it waits for a thread that it has not"))
+        member.__exit__(None, None, None)
