@@ -29,7 +29,8 @@ READ_BY_AIRFLOW = frozenset(
 
 _SECRET = re.compile(
     r"secret|passw|passphrase|token|jaas|credential|(?:access|account|api|encryption|private|fixed).?key|azure\.sas\."
-    r"|[_-](?:pwd\b|pass$)|(?-i:\.(?:pwd\b|pass$))|(?<!security\.)authorization|connection_string",
+    r"|[_-](?:pwd\b|(?:pwd|pass)(?:[_-]?\d+)?$)|(?-i:\.(?:pwd\b|pass$))|(?<!security\.)authorization|connection_string"
+    r"|(?-i:[A-Z](?<!OLD)(?<!BY)(?<!COM)(?:PWD|PASS)(?:_?\d+)?$)",  # DBPASS, and neither OLDPWD nor BYPASS
     re.I,
 )
 _NOT_ITSELF = re.compile(r"(?:provider|class|type|path|file|location|ur[il]|enabled|name|algorithm)s?$", re.I)
