@@ -19,6 +19,15 @@ _PARAMETER = re.compile(
 
 Its name has no slash: ``R&D/tokens/day=1`` is a path in a bucket. Hive's ``;auth=noSasl`` is no secret.
 """
+_WEBHOOK = re.compile(
+    r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
+    r"|\.webhook\.office\.com/|\boutlook\.office(?:365)?\.com/webhook/"
+    r"|\bopen\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/|\bevents\.(?:eu\.)?pagerduty\.com/integration/"
+    r"|\bapi\.telegram\.org/bot\w|\bntfy\.sh/\w"
+    r"|/hooks/[a-z0-9]{17,}",  # of Mattermost and Rocket.Chat, on any host
+    re.IGNORECASE,
+)
+"""Places of URLs that are secret as a whole, with or without a scheme: whoever knows one can send."""
 _HOSTS = re.compile(r"[^:,]+(?::\d+)?(?:,[\w.-]+(?::\d+)?)*")
 """Hosts with their ports, such as the ZooKeepers in a URL of Hive's. What follows a comma may be of a password."""
 _LOGIN_WITHOUT_SLASHES = re.compile(r"(?!file:/)[^/]*:.*@", re.IGNORECASE)
@@ -35,6 +44,11 @@ def has_secret(text: str) -> bool:
         return _LOGIN_WITHOUT_SLASHES.match(rest) is not None
     spellings = (rest.lstrip("/"), unquote(rest).lstrip("/"))  # %3A is a colon, and %40 an @
     return any(_has_password(innermost, each) or _PARAMETER.search(each) for each in spellings)
+
+
+def is_webhook(text: str) -> bool:
+    """Return whether the URL of an incoming webhook is in it: whoever knows one needs no other secret."""
+    return _WEBHOOK.search(text) is not None
 
 
 def _has_password(scheme: str, rest: str) -> bool:

@@ -7,13 +7,12 @@ that owners can answer in a file of their own. The digest covers all of them.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
-from airflow_kafka_groups.contracts.url_secrets import has_secret
+from airflow_kafka_groups.contracts.url_secrets import has_secret, is_webhook
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.patterns import check_patterns
@@ -34,12 +33,6 @@ from airflow_kafka_groups.maintenance.storage_access import raised_by
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""
 _DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
-_WEBHOOK = re.compile(
-    r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
-    r"|\.webhook\.office\.com/|\boutlook\.office(?:365)?\.com/webhook/",
-    re.IGNORECASE,
-)
-"""Places of URLs that are secret as a whole, with or without a scheme: whoever knows one can send."""
 _REFUSED_CONTACT = (
     "is a URL with a secret in it, and plans, reports and records show it: put the URL into an Airflow connection, and "
     "name a channel or that connection here"
@@ -282,7 +275,7 @@ def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
 
 def _tells_secret(contact: str) -> bool:
     """Return whether one of a contact's words is a secret URL: what is beside a URL, such as an address, is no user."""
-    return any(_WEBHOOK.search(word) or ("://" in word and has_secret(word)) for word in contact.split())
+    return any(is_webhook(word) or ("://" in word and has_secret(word)) for word in contact.split())
 
 
 def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,16 @@ RULES = "rules: [{name: a, action: delete, notice: 2d}]"
         "see https://pay.example.com:8443 or https://hooks/notify?token=hunter2",
         "https://acme.webhook.office.com/webhookb2/1@2/IncomingWebhook/hunter2/3",
         "https://outlook.office.com/webhook/1@2/IncomingWebhook/hunter2/3",
+        "https://chat.example.com/hooks/hunter2hunter2hunter2hunte",
+        "https://example.com:8065/mattermost/hooks/hunter2hunter2hunter2hunte",
+        "https://chat.example.com/hooks/Hunter2Hunter2xyz/hunter2",
+        "https://open.feishu.cn/open-apis/bot/v2/hook/hunter2-hunter2",
+        "https://open.larksuite.com/open-apis/bot/v2/hook/hunter2",
+        "https://events.pagerduty.com/integration/hunter2/enqueue",
+        "https://events.eu.pagerduty.com/integration/hunter2/enqueue",
+        "https://api.telegram.org/bot1:hunter2/sendMessage",
+        "ntfy.sh/hunter2",
+        "https://ntfy.sh/hunter2",
     ],
 )
 @pytest.mark.parametrize("where", ["owners: {pay: {groups: 'pay-*', contact: '%s'}}", "defaults: {contact: '%s'}"])
@@ -43,6 +53,11 @@ def test_a_contact_with_a_secret_is_refused_and_not_shown(where: str, contact: s
         "https://pay.example.com:8443 or pay@example.com",
         "slack://pay mailto:pay@example.com",
         "https://outlook.office.com/people",
+        "https://chat.example.com/pay/channels/hooks",
+        "https://wiki.example.com/hooks/on-call",
+        "https://acme.pagerduty.com/service-directory/PAY",
+        "https://ntfy.sh/",
+        "https://open.feishu.cn/document",
         "https://pay.example.com, https://wiki.example.com, pay@example.com",
     ],
 )
