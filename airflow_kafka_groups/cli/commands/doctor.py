@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments, use_airflow_database
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.output import Output, Table
@@ -39,6 +40,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     cluster = Cluster(args)
     _examine_cluster(cluster, _idle_time(args, report), report)
     _examine_storage(cluster, report)
+    _examine_switch(cluster, report)
+    _examine_policy(cluster, report)
     examine_airflow(report)
     examine_spark(report)
     rows = [(finding.check, finding.status.value, finding.text, finding.remedy) for finding in report.findings]
@@ -113,3 +116,40 @@ def _examine_storage(cluster: Cluster, report: Report) -> None:
     with report.checking("floors", "Correct the floor, or give the storage that it names.", ConfigurationError):
         cluster.floors()
         report.ok("floors", "The floors of the site and the connection can be read, and allow this storage.")
+
+
+def _examine_switch(cluster: Cluster, report: Report) -> None:
+    """Look for the file and the Airflow Variable that end every deletion before its first request."""
+    from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
+
+    use_airflow_database()
+    try:
+        from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
+        from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
+
+        why = why_stopped(cluster.layout()) or why_variable_stops(STOP_VARIABLE)
+    except (ConfigurationError, StorageError, ImportError) as error:  # also with an Airflow that is too old
+        report.unknown("stop switch", f"Whether deletions are stopped is not known: {error}.")
+        return
+    if why is None:
+        report.ok("stop switch", "Nothing stops deletions.")
+    else:
+        report.warn("stop switch", f"Every deletion keeps its groups: {why}.", "Remove the switch when they may go on.")
+
+
+def _examine_policy(cluster: Cluster, report: Report) -> None:
+    """Read the policy files of the site's DAGs and floors, if there are any."""
+    from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
+    from airflow_kafka_groups.hooks.storage import open_policy
+
+    places = {}
+    with suppress(ConfigurationError):  # what is wrong with defaults and floors is a finding of its own
+        places[site_defaults().get("policy_file")] = f"{DEFAULTS}.policy_file"
+    with suppress(ConfigurationError, StorageError):
+        places[cluster.floors().policy_file] = "floors.policy_file"
+    for place, field in places.items():
+        if place:
+            remedy = "Correct it, or let the workers read it: nothing is planned or deleted without it."
+            with report.checking("policy file", remedy, KafkaGroupsError):
+                open_policy(field, place)
+                report.ok("policy file", f"{place} can be read.")

@@ -17,6 +17,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
+from tests.unit.operators.scene import CLUSTER
 
 NEW = ApiVersions({2: (0, 6), 9: (1, 9), 10: (0, 6), 15: (0, 6), 16: (0, 5), 42: (0, 2)})
 
@@ -155,3 +156,45 @@ def test_a_floor_by_which_every_plan_fails_is_found(
     assert stored("plan")[0] == 2
     code, found, _ = stored("doctor")
     assert (code, checks(found)["floors"]) == (1, "failed")
+
+
+@pytest.mark.parametrize("place", [(), (CLUSTER,)], ids=["all clusters", "this one"])
+def test_a_stop_switch_that_was_left_behind_is_found(stored: Cli, tmp_path: Path, place: tuple[str, ...]) -> None:
+    """Every deletion ended with its groups kept, and all was well here."""
+    folder = tmp_path.joinpath(*place)
+    folder.mkdir(exist_ok=True)
+    assert checks(stored("doctor")[1])["stop switch"] == "ok"
+    (folder / "STOP").write_text("an accident on Monday\n")
+    code, found, _ = stored("doctor")
+    (switch,) = [row for row in found if row["check"] == "stop switch"]
+    assert (code, switch["status"]) == (3, "warning")
+    assert f"somebody created {folder / 'STOP'} (an accident on Monday)" in switch["text"]
+
+
+def test_the_stop_variable_is_found_too(stored: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_GROUPS_STOP", "yes")
+    (switch,) = [row for row in stored("doctor")[1] if row["check"] == "stop switch"]
+    assert (switch["status"], "'kafka_groups_stop' is set" in switch["text"]) == ("warning", True)
+
+
+@pytest.mark.parametrize("by", ["defaults", "a floor"])
+def test_a_policy_file_that_cannot_be_read_is_found(
+    stored: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, by: str
+) -> None:
+    """Nothing is planned or deleted without it."""
+    policy = tmp_path / "policy.yaml"
+    if by == "defaults":
+        monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(policy)}))
+    else:
+        floors = {"policy_file": str(policy), "storage_path": str(tmp_path)}
+        connection = {"conn_type": "kafka_groups", "host": "b1:9092", "extra": {"floors": floors}}
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
+    for content in (None, "version: 1\nrules: [{name: a, acton: delete}]\n"):
+        if content is not None:
+            policy.write_text(content)
+        code, found, _ = stored("doctor")
+        (failed,) = [row for row in found if row["check"] == "policy file"]
+        assert (code, failed["status"], "policy.yaml" in failed["text"]) == (1, "failed", True)
+    policy.write_text("version: 1\nrules: [{name: a, action: delete}]\n")
+    code, found, _ = stored("doctor")
+    assert (code, checks(found)["policy file"]) == (0, "ok")
