@@ -20,6 +20,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, add_output_argument, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.maintenance.shown import with_links
 
 _EPILOG = (
     "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
@@ -159,8 +160,16 @@ def _as_typed(error: ConfigurationError, command: str, args: argparse.Namespace)
 
 
 def _check_group_ids(args: argparse.Namespace) -> None:
-    """Raise for an id that is no UTF-8, such as one of a terminal in Latin-1: no broker takes it."""
+    """Raise for an id that is no UTF-8, such as one of a terminal in Latin-1: no broker takes it.
+
+    Warn of one that was copied out of a message, with the invisible character that keeps programs from making links.
+    """
     for group_id in getattr(args, "groups", None) or [getattr(args, "group", None) or ""]:
+        if (meant := with_links(group_id)) != group_id:
+            say(
+                f"warning: {group_id!r} has an invisible character (U+200B), as messages put into names so that they "
+                f"are no links. If you copied it from one, the group is {meant!r}"
+            )
         try:
             group_id.encode()
         except UnicodeEncodeError:

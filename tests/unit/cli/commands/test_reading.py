@@ -7,6 +7,7 @@ import argparse
 import pytest
 
 from airflow_kafka_groups.cli.commands import describe, lag, list_groups, offsets, selection
+from airflow_kafka_groups.maintenance.shown import without_links
 from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
@@ -142,3 +143,18 @@ def test_what_was_lost_of_a_partition_that_could_not_be_read_is_not_known(cli: C
     admin.ends[T0] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
     (row,) = cli("lag", "c", "--partitions")[1]
     assert (row["flag"], row["lag"], row["lost"]) == ("unknown", None, None)
+
+
+@pytest.mark.parametrize("command", ["describe", "explain"])
+def test_a_name_that_was_copied_from_a_message_is_not_found_and_the_command_says_why(
+    cli: Cli, stored: Cli, admin: FakeAdmin, command: str
+) -> None:
+    """Messages put an invisible character before "@", so that mail programs make no link of a group's name."""
+    admin.groups = {"svc@team": FakeGroup()}
+    copied = without_links("svc@team")
+    assert copied != "svc@team"
+    run = stored if command == "explain" else cli
+    _, _, said = run(command, copied)
+    assert "invisible character (U+200B)" in said
+    assert "the group is 'svc@team'" in said
+    assert "U+200B" not in run(command, "svc@team")[2]
