@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
@@ -42,6 +42,9 @@ class PlanningOperator(StoredOperator):
     :param max_plan_age_seconds: maximum age of the snapshot when the plan is applied, such as ``"12h"``, or seconds.
         Default: a day (templated).
     """
+
+    seldom_counted: ClassVar[Mapping[str, int]] = {}
+    """The counts that a plan leaves out where they are 0."""
 
     snapshot_id = Argument(optional(read_text))
     include = Argument(read_patterns)
@@ -111,7 +114,8 @@ class PlanningOperator(StoredOperator):
         """
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
-        gauges(self.cluster_name, {f"{metric}.{name}": count for name, count in plan.counts.items()})
+        shown = {**self.seldom_counted, **plan.counts}  # a statsd server keeps a gauge that is not sent
+        gauges(self.cluster_name, {f"{metric}.{name}": count for name, count in shown.items()})
         update_asset_events(self, context, {"plan_id": plan.plan_id, **plan.counts, **(facts or {})})
         self.log.info("Plan %s: %s", plan.plan_id, ", ".join(f"{name} {n}" for name, n in plan.counts.items()))
         for warning in plan.warnings:
