@@ -88,6 +88,8 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     record when a topic could not be pruned, nobody knows whether it was, or the lease was lost on the way.
     """
 
+    counter = "pruning"
+
     plan_id = Argument(read_text)
     plan_digest = Argument(read_text)
     topics_per_second = Argument(read_number)
@@ -111,7 +113,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
         from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-        from airflow_kafka_groups.operators.support.telemetry import counters, update_asset_events
+        from airflow_kafka_groups.operators.support.telemetry import count_outcomes, update_asset_events
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
@@ -129,8 +131,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         report = result.report
         done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
         pruned = sum(len(item.partitions) for item in plan.groups if item.name in done)
-        if not report.dry_run:
-            counters(self.cluster_name, {f"pruning.{name}": count for name, count in report.counts.items()})
+        count_outcomes(self, report.counts, dry_run=report.dry_run)
         facts = {"plan_id": plan_id, "dry_run": report.dry_run, "audit_path": str(result.record), "partitions": pruned}
         update_asset_events(self, context, {**facts, **report.counts})
         return {**self.conclude(result, "Pruning"), "partitions": pruned}

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow_kafka_groups.exceptions import (
     GroupsFailedError,
@@ -63,6 +63,9 @@ class DeletingOperator(DryRunOperator):
 
     approval_rule = Argument(one_of(*RULES))
     approve_above = Argument(read_integer)
+    counter: ClassVar[str] = "deletion"
+    """The first name of the metrics that count what became of groups."""
+
     lease = Argument(read_flag)
     lease_wait_seconds = Argument(partial(read_duration, maximum=_MAX_WAIT_SECONDS))
     if_lease_held = Argument(one_of("skip", "fail"))

@@ -45,11 +45,14 @@ class LoggedDeletion(DeletionObserver):
         self._log.warning("%s", text)
 
     def not_recorded(self, record: Mapping[str, Any]) -> None:
-        """Log a record that the storage refused: what was deleted must be known."""
+        """Log and count a record that the storage refused: what was deleted must be known."""
+        from airflow_kafka_groups.operators.support.telemetry import count_outcomes
+
         outcomes = record["outcomes"]
         self._log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
         for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
             self._log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
+        count_outcomes(self._operator, record["counts"], dry_run=record["dry_run"])
 
     def notice(self, text: str) -> None:
         """Log what is worth a line."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.journal.journal import RunJournal
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
@@ -69,3 +71,25 @@ def test_verdicts_of_another_version_that_are_gone_are_a_gauge_of_0(
     planned = scene.plan(tmp_path, snapshot_id=snapshot_id)
     assert gauges["kafka_groups.prod.plan.other"] == 0, "a statsd server keeps what an earlier plan sent"
     assert "other" not in planned["counts"]
+
+
+def test_what_was_deleted_is_counted_where_its_last_record_cannot_be_written(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.providers.common.compat.sdk import Stats
+
+    counted: dict[str, int] = {}
+    monkeypatch.setattr(Stats, "incr", lambda stat, count, **_: counted.__setitem__(stat, count))
+    planned = scene.planned_once(admin, tmp_path, ["a", "b"], ["live"], backed_up=True)
+
+    def full(*_: Any) -> Any:
+        raise StorageError("ended.json could not be written: No space left on device")
+
+    monkeypatch.setattr(RunJournal, "end", full)
+    with pytest.raises(StorageError, match="No space left"):
+        scene.apply(tmp_path, planned, dry_run=True)
+    assert not counted
+    with pytest.raises(StorageError, match="No space left"):
+        scene.apply(tmp_path, planned)
+    assert sorted(admin.deleted) == ["a", "b"]
+    assert counted == {"kafka_groups.prod.deletion.deleted": 2}
