@@ -228,8 +228,7 @@ class ClusterClient:
 
         Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
         """
-        connection = self.open_connection(broker_id, number)
-        if connection is not None:
+        if (connection := self.open_connection(broker_id, number)) is not None:
             return connection
         self.home.require_open()
         slot = broker_id, number
@@ -274,6 +273,7 @@ class ClusterClient:
                 self._unreached.add(slot[0])
 
     async def _open_slot(self, slot: _Slot) -> BrokerConnection:
+        await asyncio.sleep(0)  # begun eagerly, as a loop may have it, it would connect before others know of it
         broker_id, number = slot
         if number:
             await self.connection(broker_id)
