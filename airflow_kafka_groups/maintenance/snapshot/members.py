@@ -20,7 +20,7 @@ from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifes
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import create_file
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupId, MemberDescription
@@ -39,7 +39,7 @@ INSTANCES_KEPT = 5
 
 _REASONS_KEPT = 20
 _TABLES_READ = 3
-_MANIFESTS_READ = 10
+_MOST_UNREADABLE = 10
 
 
 class SeenMembers:
@@ -111,12 +111,13 @@ def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[Me
     """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read, and why.
 
     More than one, because two snapshots may be taken at the same time, and none has the other's. Snapshots of earlier
-    versions have none. Raises ``StorageError``.
+    versions have none, and those of another cluster, such as a standby, are passed over: what a table lacks, no later
+    one has. At most 1,000 are, and at most 10 whose table cannot be read. Raises ``StorageError``.
     """
     tables: list[MembersTable] = []
     unreadable: dict[str, str] = {}
-    for snapshot_id in snapshot_ids(layout)[: -_MANIFESTS_READ - 1 : -1]:
-        if len(tables) == _TABLES_READ:
+    for snapshot_id in snapshot_ids(layout)[: -MOST_PASSED - 1 : -1]:
+        if len(tables) == _TABLES_READ or len(unreadable) == _MOST_UNREADABLE:
             break
         try:
             manifest = load_manifest(layout, snapshot_id)

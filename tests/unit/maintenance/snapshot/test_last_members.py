@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.snapshot import last_members as module
+from airflow_kafka_groups.maintenance.snapshot import members
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.last_members import (
     LastClient,
@@ -18,6 +21,7 @@ from airflow_kafka_groups.maintenance.snapshot.last_members import (
     last_client_ids,
     last_members,
 )
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
@@ -109,6 +113,46 @@ def test_a_group_of_another_cluster_in_the_folder_is_another_group(tmp_path: Pat
     assert last_client_ids(layout, quiet, "another", timedelta(days=4)) == {}
     assert last_members(layout, ["g"], "another") == {}
     assert last_members(layout, ["g"], CLUSTER_ID)["g"].client_id == "c"
+
+
+@pytest.mark.parametrize("by", ["a standby", "an earlier version"])
+def test_members_are_still_known_after_half_a_day_of_snapshots_without_them(tmp_path: Path, by: str) -> None:
+    """The connection led to another cluster. Tables carry members on: what one of them lacked was lost for good."""
+    admin, layout = FakeAdmin({"g": FakeGroup(members=1)}), layout_in(tmp_path)
+    first = take(admin, layout, 0)
+    admin.groups["g"].members = 0
+    other = FakeAdmin({"g": FakeGroup()})
+    other.cluster = "another" if by == "a standby" else CLUSTER_ID
+    for hour in range(1, 13):
+        taken = Path(str(layout.manifest(take(other, layout, hour / 24))))
+        if by == "an earlier version":
+            taken.write_text(json.dumps({**json.loads(taken.read_text()), "members": None}))
+    assert last_members(layout, ["g"], CLUSTER_ID)["g"].snapshot_id == first
+    for day in (1, 2, 3, 4):
+        take(admin, layout, day)
+    assert last_members(layout, ["g"], CLUSTER_ID)["g"].snapshot_id == first
+
+
+def test_tables_that_are_not_there_are_not_looked_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layout = layout_in(tmp_path)
+    taken = [take(FakeAdmin({"g": FakeGroup(members=1)}), layout, hour / 24) for hour in range(13)]
+    asked: list[str] = []
+
+    def noted(_: Layout, snapshot_id: str) -> SnapshotManifest:
+        asked.append(snapshot_id)
+        return load_manifest(layout, snapshot_id)
+
+    monkeypatch.setattr(members, "MOST_PASSED", 5)
+    monkeypatch.setattr(members, "load_manifest", noted)
+    assert members.newest_tables(layout, "another") == ([], {})
+    assert asked == taken[:-6:-1]
+    asked.clear()
+    for snapshot_id in taken:
+        layout.members(snapshot_id).unlink()
+    monkeypatch.setattr(members, "MOST_PASSED", 1_000)
+    assert len(members.newest_tables(layout, CLUSTER_ID)[1]) == len(asked) == 10
 
 
 @pytest.mark.safety
