@@ -152,7 +152,8 @@ def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> d
             found = load_manifest(layout, snapshot_id)
         except SnapshotError:
             return None
-        if found.complete and found.observed_at <= latest and found.scope == manifest.scope:
+        same = (found.kafka_cluster_id, found.scope) == (manifest.kafka_cluster_id, manifest.scope)
+        if found.complete and found.observed_at <= latest and same:
             return found.observed_at
         others += not found.of_named_groups
         if others == _MOST_READ:

@@ -34,9 +34,9 @@ async def whole(tmp_path: Path) -> tuple[Layout, str]:
     return layout, (await snapshot(admin, layout)).manifest.snapshot_id
 
 
-def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool) -> str:
+def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool, **changes: str) -> str:
     """Write the manifest of a later snapshot, and return its id."""
-    manifest = json.loads(Path(str(layout.manifest(snapshot_id))).read_text())
+    manifest = {**json.loads(Path(str(layout.manifest(snapshot_id))).read_text()), **changes}
     manifest["snapshot_id"] = new_id(datetime.strptime(snapshot_id[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) + after)
     if named:  # as offsets_to_spark takes one
         manifest["scope"]["group_ids"] = ["g"]
@@ -112,6 +112,17 @@ def test_an_older_snapshot_of_the_same_groups_is_found_behind_many_of_named_grou
     newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
     newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
     assert seen_before(layout, newest, DAY) == load_manifest(layout, before).observed_at
+
+
+def test_an_older_snapshot_of_another_cluster_is_none_of_the_same_groups(whole: tuple[Layout, str]) -> None:
+    """After three days on a standby, what appeared meanwhile seemed to have appeared within a day."""
+    layout, before = whole
+    at = load_manifest(layout, before).observed_at
+    copy(layout, before, DAY, named=False, kafka_cluster_id="another", observed_at=(at + DAY).isoformat())
+    newest = load_manifest(layout, copy(layout, before, 3 * DAY, named=False))
+    newest = replace(newest, observed_at=newest.observed_at + 3 * DAY)
+    assert seen_before(layout, newest, DAY) == at
+    assert seen_before(layout, replace(newest, kafka_cluster_id="rebuilt"), DAY) is None
 
 
 def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
