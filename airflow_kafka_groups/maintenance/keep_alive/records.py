@@ -94,25 +94,6 @@ def tag_of(what: str) -> str:
     return f"{what}-" if what in _SHOWN else ""
 
 
-def latest_known_time(layout: Layout, now: datetime) -> datetime:
-    """Return the time of day, or that of the newest snapshot where this clock is behind it.
-
-    A clean-up compares the times of snapshots with those of keep-alive runs: a clock that is behind must not make a run
-    look older than it is.
-
-    :param now: the time of day by this worker's clock.
-
-    Raises ``StorageError``.
-    """
-    known = list(map(time_of, snapshot_ids(layout)))
-    latest = max(known, default=now)
-    if latest > now:
-        log.warning(
-            "The clock says %s, and there is a snapshot of %s: synchronize this machine's clock (NTP)", now, latest
-        )
-    return max(now, latest)
-
-
 class KeepAliveRecords:
     """The groups of every recorded keep-alive run and restore, also of interrupted ones: somebody wants them to stay.
 
@@ -152,7 +133,7 @@ class KeepAliveRecords:
             _merge(found, self._read_new(folder))
         for other, inside in other_folders(self._layout, self._looked_at) if self._kafka_cluster_id else ():
             of_this_cluster = self._read_new(other) if CHANGES in inside else {}
-            if of_this_cluster or _may_be_of(other, self._kafka_cluster_id):
+            if of_this_cluster or may_be_of(other, self._kafka_cluster_id):
                 self._folders.append(other)
             self._looked_at.add(other.cluster)
             _merge(found, of_this_cluster)
@@ -184,7 +165,7 @@ class KeepAliveRecords:
 
     def _may_be_of_this_cluster(self, folder: Layout, named: object) -> bool:
         """Whether a record in another folder counts: brokers that start may not know their cluster's id yet."""
-        return _may_be_of(folder, self._kafka_cluster_id) if named is None else named == self._kafka_cluster_id
+        return may_be_of(folder, self._kafka_cluster_id) if named is None else named == self._kafka_cluster_id
 
 
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
@@ -213,8 +194,8 @@ def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tup
         yield Layout(layout.base, name), inside
 
 
-def _may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
-    """Whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may.
+def may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
+    """Return whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may.
 
     Brokers that start may not know their cluster's id yet: then a snapshot names none.
     """

@@ -22,13 +22,13 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
     KEPT_AT,
     KEPT_UNTIL,
     WHAT,
     last_kept,
-    latest_known_time,
 )
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
@@ -106,7 +106,7 @@ async def keep_alive(
             left[group_id] = sorted_out.reason
     path = None
     if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
-        wanted_at = await asyncio.to_thread(latest_known_time, layout, began)
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, began, cluster_id)
         recorded = await change_recorded(
             admin,
             layout,

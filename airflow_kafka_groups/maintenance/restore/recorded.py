@@ -16,13 +16,8 @@ from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
-from airflow_kafka_groups.maintenance.keep_alive.records import (
-    KAFKA_CLUSTER_ID,
-    KEPT_AT,
-    RESTORE,
-    latest_known_time,
-    tag_of,
-)
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import latest_known_time
+from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, RESTORE, tag_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
@@ -82,8 +77,9 @@ async def change_recorded(
     head |= {"cluster": layout.cluster, **(facts or {})}
     kind = RESTORE if may_be_absent else what
     if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
-        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now())
-        head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: await admin.cluster_id()}
+        cluster_id = await admin.cluster_id()
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now(), cluster_id)
+        head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: cluster_id}
     name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         before = layout.root / CHANGES, f"{name}before.json"
