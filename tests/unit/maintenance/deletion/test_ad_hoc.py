@@ -154,6 +154,21 @@ async def test_a_clock_behind_the_newest_snapshot_deletes_nothing(layout: Layout
     assert admin.deleted == []
 
 
+@pytest.mark.safety
+async def test_a_clock_behind_the_snapshots_of_another_connection_to_the_cluster_deletes_nothing(
+    layout: Layout,
+) -> None:
+    """A connection that has another name since yesterday has no snapshots in its folder yet."""
+    admin, before = cluster("a"), Layout(layout.base, "its-former-name")
+    await snapshot(admin, before)
+    early = Ticking(NOW - timedelta(days=30))
+    with pytest.raises(SnapshotError, match=r"check the clocks.*its-former-name"):
+        await delete(admin, layout, ["a"], now=early)
+    assert admin.deleted == []
+    admin.cluster = "rebuilt"  # another cluster's snapshots show nothing of this one
+    assert fates(await delete(admin, layout, ["a"], now=early, sleep=Watch())) == ["a:deleted:safe"]
+
+
 @pytest.mark.parametrize(("share", "allowed"), [(0.4, False), (0.5, True)])
 async def test_the_site_s_largest_share_bounds_names_too(share: float, allowed: bool, layout: Layout) -> None:
     admin = cluster("a", "b", "c", "d")
