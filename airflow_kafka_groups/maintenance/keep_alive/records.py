@@ -14,7 +14,7 @@ import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
@@ -49,11 +49,18 @@ class KeptAlive:
     :param until: when its effect ends: no later than the brokers may forget the group. A restore's ends at once: only
         the idle time counts from it.
     :param what: what wants the group to stay, as the subject of a sentence.
+    :param own_end: when the effect of this run ends, where that of an earlier one ends later. Default: at ``until``.
     """
 
     at: datetime
     until: datetime
     what: str = _SHOWN[WHAT]
+    own_end: datetime | None = None
+
+    @property
+    def lasts(self) -> timedelta:
+        """For how long after it began the brokers remembered the group: by the retention that the run found."""
+        return (self.own_end or self.until) - self.at
 
     def holds(self, now: datetime, judged_at: datetime, least_idle: float) -> bool:
         """Return whether the group is to stay: its effect has not ended, or too little time passed since.
@@ -171,8 +178,9 @@ class KeepAliveRecords:
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
     for group_id, kept in more.items():
         before = found.get(group_id, kept)
-        later = max(kept, before, key=lambda each: each.at)
-        found[group_id] = replace(later, until=max(kept.until, before.until))
+        later, until = max(kept, before, key=lambda each: each.at), max(kept.until, before.until)
+        own_end = None if until == later.until else later.until
+        found[group_id] = replace(later, until=until, own_end=later.own_end or own_end)
 
 
 def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tuple[Layout, list[str]]]:

@@ -106,7 +106,7 @@ def _times(runs: KeepAliveRuns, group_id: str) -> tuple[datetime | None, datetim
     meant, kept_at = runs.meant.get(group_id), runs.verified.get(group_id)
     if meant is None or kept_at is None:  # an interrupted run proves nothing
         return None, None, None
-    retention = min(filter(None, (meant.until - meant.at, runs.retention)))  # it may have been shortened since
+    retention = min(filter(None, (meant.lasts, runs.retention)))  # it may have been shortened since
     until = kept_at + retention
     return kept_at, until, until - retention / MARGIN_SHARE
 

@@ -1,0 +1,50 @@
+"""Keep-alive runs in a report, after the brokers' retention was shortened."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.report.facts import gather_facts
+from airflow_kafka_groups.maintenance.report.keep_alive import forecast
+from airflow_kafka_groups.maintenance.report.trend.points import point_of
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
+from tests.unit.maintenance.scene import layout_in, planned
+
+DAY = timedelta(days=1)
+
+
+def kept_alive(layout: Layout, at: datetime, retention: timedelta, cluster_id: str = CLUSTER_ID) -> None:
+    """Write the two files of a keep-alive run of the group a."""
+    run, folder = new_id(at), layout.root / "changes"
+    Path(str(folder)).mkdir(parents=True, exist_ok=True)
+    head: dict[str, Any] = {"format": 1, "run_id": run, "what": "keep-alive", "dry_run": False}
+    head |= {"cluster": layout.cluster, "kafka_cluster_id": cluster_id}
+    head |= {"kept_at": at.isoformat(), "kept_until": (at + retention).isoformat()}
+    for part, group in (("before", {"kept": None}), ("result", {"outcome": "changed"})):
+        content = {**head, "groups": [{"group_id": "a", **group}]}
+        (folder / f"{run}-keep-alive-{part}.json").write_bytes(json.dumps(content).encode())
+
+
+async def status(layout: Layout) -> tuple[str, datetime | None]:
+    plan = await planned(FakeAdmin({"b": FakeGroup(), "a": FakeGroup(members=1)}), layout)
+    facts = gather_facts(layout, plan, point_of(plan, {}))
+    (found,) = (each for each in forecast(plan, facts.kept_alive, NOW) if each.group_id == "a")
+    return found.status, found.until
+
+
+async def test_what_is_remembered_for_less_since_the_last_run_is_not_called_safe_by_the_run_before(
+    tmp_path: Path,
+) -> None:
+    """The brokers' retention was shortened from 60 days to 7, and no snapshot tells it."""
+    layout = layout_in(tmp_path)
+    for days, retention in ((12, 60), (10, 61), (8, 7)):
+        kept_alive(layout, NOW - days * DAY, retention * DAY)
+    assert await status(layout) == ("in use", NOW - DAY)
+    assert KeepAliveRecords(layout).read()["a"].until == NOW + 51 * DAY, "a clean-up spares it for as long as it did"
