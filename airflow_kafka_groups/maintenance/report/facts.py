@@ -8,12 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import repeat
 from typing import Any, NamedTuple, TypeVar
 
+from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.maintenance.keep_alive.records import (
+    WHAT,
+    KeepAliveRecords,
+    KeptAlive,
+    last_kept,
+    other_folders,
+)
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.report.keep_alive import NO_KEEP_ALIVE, KeepAliveRuns
@@ -104,7 +111,16 @@ def _kept_alive(layout: Layout, plan: DeletionPlan) -> KeepAliveRuns:
     oldest = min(each.at for each in meant.values())
     minutes = None if plan.snapshot_id == NAMED_BY_HAND else _retention_minutes(layout, plan)
     retention = None if minutes is None else timedelta(minutes=minutes)
-    return KeepAliveRuns(meant, last_kept(layout, oldest, plan.kafka_cluster_id), retention)
+    return KeepAliveRuns(meant, _verified(layout, oldest, plan.kafka_cluster_id), retention)
+
+
+def _verified(layout: Layout, since: datetime, kafka_cluster_id: str) -> dict[str, datetime]:
+    """Return when the last verified keep-alive of each group began, by any connection to the cluster."""
+    found: dict[str, datetime] = {}
+    for folder in (layout, *(other for other, inside in other_folders(layout) if CHANGES in inside)):
+        for group_id, at in last_kept(folder, since, kafka_cluster_id).items():
+            found[group_id] = max(at, found.get(group_id, at))
+    return found
 
 
 def _retention_minutes(layout: Layout, plan: DeletionPlan) -> int | None:

@@ -1,4 +1,4 @@
-"""Keep-alive runs in a report, after the brokers' retention was shortened."""
+"""Keep-alive runs in a report: those of other connections to the cluster, and a retention that was shortened."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import json
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
@@ -37,6 +39,15 @@ async def status(layout: Layout) -> tuple[str, datetime | None]:
     facts = gather_facts(layout, plan, point_of(plan, {}))
     (found,) = (each for each in forecast(plan, facts.kept_alive, NOW) if each.group_id == "a")
     return found.status, found.until
+
+
+@pytest.mark.parametrize(("cluster_id", "known"), [(CLUSTER_ID, True), ("another", False)])
+async def test_what_another_connection_keeps_alive_is_kept_alive(tmp_path: Path, cluster_id: str, known: bool) -> None:
+    """One connection may only commit and the other one only delete: each has its folder in the storage."""
+    layout = layout_in(tmp_path)
+    kept_alive(layout, NOW - 9 * DAY, 6 * DAY)
+    kept_alive(Layout(tmp_path, "standby"), NOW - DAY, 6 * DAY, cluster_id)
+    assert (await status(layout))[1] == NOW + (5 if known else -3) * DAY
 
 
 async def test_what_is_remembered_for_less_since_the_last_run_is_not_called_safe_by_the_run_before(
