@@ -86,6 +86,8 @@ _OF_TASKS = re.compile(rf"{_UNCOMMITTED}|\d+|(?:attempt|task)_\d+_\d+_[mr]_\d+(?
 """What Spark calls the folder of what its tasks have not committed yet, and those in it: a killed job leaves them."""
 _TORN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
 """What a file of a disk is called until it is complete: a process that is killed leaves it, and nobody reads it."""
+_CHECKSUM = re.compile(r"\.(.+)\.crc")
+"""What Hadoop calls the checksum of a file of a disk that Spark wrote: nobody reads it without that file."""
 _OBSERVED = paths.summaries(TableName.OBSERVATIONS)
 # The field of a JSON file that must be the id in its name; "" for none.
 _OWN_NAME = {
@@ -107,7 +109,7 @@ _BEFORE_ENDING = "-before.json"
 class _Found:
     """A file of a set, or a folder of such files: where it is, and the folder of its kind.
 
-    :param is_torn: whether it is what a killed process was about to create.
+    :param is_torn: whether it is what a killed process was about to create, or only the checksum of a file.
     :param is_odd: whether there is a file where a folder belongs, or a folder where a file does.
     """
 
@@ -153,7 +155,7 @@ class FileSet:
 
     @property
     def is_torn(self) -> bool:
-        """Whether there is nothing of it but what a killed process was about to create."""
+        """Whether there is nothing of it but what a killed process was about to create, and checksums."""
         return all(found.is_torn for found in self.found)
 
     @property
@@ -216,7 +218,7 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
         place = layout.root / folder
         # A folder that only seems to be absent would leave half of a set behind.
         for name, kinds in list_kinds(place).items():
-            torn = None if is_folder else _TORN.fullmatch(name)
+            torn = None if is_folder else _TORN.fullmatch(name) or _CHECKSUM.fullmatch(name)
             if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
                 is_odd = kinds != {is_folder}
