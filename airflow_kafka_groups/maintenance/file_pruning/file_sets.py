@@ -159,6 +159,13 @@ class FileSet:
         return all(found.is_torn for found in self.found)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it may be one of the newest: a snapshot without a manifest is none."""
+        if self.kind is FileKind.SNAPSHOT:
+            return any(found.place == paths.MANIFESTS and not found.is_torn for found in self.found)
+        return not self.is_torn
+
+    @property
     def is_of_wanted_groups(self) -> bool:
         """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it.
 

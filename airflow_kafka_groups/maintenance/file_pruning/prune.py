@@ -89,7 +89,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     snapshots_from = _oldest_snapshot(layout, ())
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = find_sets(layout, kind)
-        newest = {file_set.id for file_set in _whole(sets)[-max(limits.keep_newest, 1) :]}
+        whole = [file_set for file_set in sets if file_set.is_whole]
+        newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
         old = list(_old(layout, others, limits, now, snapshots_from))
         gone = [file_set for file_set in old if file_set.foreign is None]
@@ -107,10 +108,6 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         removed[kind.value] = tuple(file_set.id for file_set in gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
-
-
-def _whole(sets: Sequence[FileSet]) -> list[FileSet]:
-    return [file_set for file_set in sets if not file_set.is_torn]
 
 
 def _old(

@@ -50,3 +50,13 @@ def test_the_checksums_that_hadoop_keeps_beside_spark_s_files_on_a_disk_go_with_
         write(tmp_path, f"{folder}/{old}.json", {"snapshot_id": old})
     assert run(tmp_path).removed["snapshot"] == (old,)
     assert [path.exists() for path in (*left, mine)] == [False, True, True]
+
+
+@pytest.mark.safety
+def test_snapshots_that_came_to_nothing_are_not_the_newest_ones(tmp_path: Path) -> None:
+    """Each hour's was killed for lack of memory, for weeks: the last snapshots were removed, and all last members."""
+    whole = [snapshot(tmp_path, days) for days in (80, 79, 78)]
+    for hour in range(3):
+        write(tmp_path, f"data/{id_of(hour / 24)}/part-00000.parquet", {})
+    assert len(run(tmp_path, newest=2).removed["snapshot"]) == 1
+    assert [path.exists() for path in whole] == [False, True, True]
