@@ -271,10 +271,17 @@ def _counts_from(folder: str) -> tuple[str, ...]:
 
 
 def _why_unproven(one: FileSet) -> str | None:
-    """Return why rows may be somebody else's, ``None`` when each folder's JSON file says that they are ours."""
-    for folder, what in ((paths.PLANS, "header"), (paths.BACKUPS, "manifest")):
-        files = [found.path for found in one.found if found.place == folder and not found.is_torn]
-        rows = [path for path in files if path.name.endswith(".parquet")]
-        if one.kind is FileKind.CLEANUP and rows and not any(path.name == f"{one.id}.json" for path in files):
+    """Return why rows may be somebody else's, ``None`` when a JSON file says that they are ours.
+
+    A backup that was killed has no manifest: then its plan says so.
+    """
+    if one.kind is not FileKind.CLEANUP:
+        return None
+    whole = [found for found in one.found if not found.is_torn]
+    vouching = {found.place for found in whole if found.path.name == f"{one.id}.json"}
+    of_backup = {paths.BACKUPS, paths.PLANS, paths.PRUNE_PLANS}
+    for folder, what, places in ((paths.PLANS, "header", {paths.PLANS}), (paths.BACKUPS, "manifest", of_backup)):
+        rows = [found.path for found in whole if found.place == folder and found.path.name.endswith(".parquet")]
+        if rows and not places & vouching:
             return f"{rows[0]} has no {what}: nothing says that this package wrote it"
     return None
