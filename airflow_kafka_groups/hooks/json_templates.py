@@ -87,8 +87,8 @@ def rendered(parsed: Any, render: Callable[[Any], Any], *, names: bool) -> Any:
     :param render: renders a template to a string, and other values as Airflow does.
     :param names: whether the strings are names, and not any text.
 
-    Raises ``ValueError``, whose text is the remedy, for a string that was rendered to no name, to several, or to one that
-    is there already.
+    Raises ``ValueError``, whose text is the remedy, for a string that was rendered to no name, to several, or to one
+    that is there already.
     """
     if isinstance(parsed, list):
         return [rendered(each, render, names=names) for each in parsed]

@@ -42,7 +42,7 @@ class _OffsetChangeOperator(DryRunOperator):
 
     def tries(
         self, context: Context, asked: Mapping[str, Any] | None = None
-    ) -> tuple[Callable[[], EarlierTries], dict[str, Any]]:
+    ) -> tuple[Callable[[str | None], EarlierTries], dict[str, Any]]:
         """Return what reads the earlier tries of this task, and what its record has for later ones.
 
         :param asked: what it is asked for, by the fields of a record. Default: nothing that a reset is asked for.
@@ -194,7 +194,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
         earlier, facts = self.tries(context)
         return self.change(
             "alter",
-            lambda admin: spare_used(propose_alter(admin, self.offsets), earlier),
+            lambda admin: spare_used(admin, propose_alter(admin, self.offsets), earlier),
             may_be_absent=self.create,
             facts=facts,
         )
@@ -237,11 +237,11 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
         layout = self.site_layout()
         # Without overwriting, what was used since the backup is kept anyway.
-        earlier, facts = self.tries(context) if overwrite else (EarlierTries, None)
+        earlier, facts = self.tries(context) if overwrite else (lambda _: EarlierTries(), None)
         return self.change(
             "restore",
             lambda admin: spare_used(
-                propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite), earlier
+                admin, propose_restore(admin, layout, plan_id, group_ids=group_ids, overwrite=overwrite), earlier
             ),
             may_be_absent=True,
             facts=facts,

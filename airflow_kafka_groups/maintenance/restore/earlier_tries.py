@@ -9,6 +9,7 @@ distance is not moved twice, either. What a try says at its end that it has kept
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -19,7 +20,8 @@ from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.records import RESTORE, tag_of
+from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, RESTORE, other_folders, tag_of
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
     ChangeOutcome,
@@ -30,6 +32,8 @@ from airflow_kafka_groups.maintenance.restore.changes import (
 )
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
@@ -90,15 +94,17 @@ class EarlierTries:
         return None
 
 
-async def spare_used(proposed: Awaitable[list[Change]], earlier: Callable[[], EarlierTries]) -> list[Change]:
+async def spare_used(
+    admin: BackupAdmin, proposed: Awaitable[list[Change]], earlier: Callable[[str | None], EarlierTries]
+) -> list[Change]:
     """Return proposed changes, and keep the groups that were used since an earlier try set them.
 
     Offsets that are gone were not used: a group may have been deleted since.
 
-    :param earlier: reads what earlier tries meant to set.
+    :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
     """
     changes = await proposed
-    tries = await asyncio.to_thread(earlier)
+    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
     return [_kept(change, tries) for change in changes]
 
 
@@ -109,20 +115,26 @@ def _kept(change: Change, tries: EarlierTries) -> Change:
 
 
 def read_earlier_tries(
-    layout: Layout, task_run: str, asked: Mapping[str, Any], since: datetime | None = None
+    layout: Layout,
+    task_run: str,
+    asked: Mapping[str, Any],
+    since: datetime | None,
+    kafka_cluster_id: str | None,
 ) -> EarlierTries:
-    """Return what the earlier tries of a task run meant to set.
+    """Return what the earlier tries of a task run meant to set, also by a connection that has another name by now.
 
     :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
         the last slash, and a group may be another one's when what the task is mapped over was created again.
     :param asked: what this try is asked for, by the fields of a record: a distance or a target.
-    :param since: only records of this time or later. Default: all.
+    :param since: only records of this time or later; ``None``: all.
+    :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
 
     Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
     """
     groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-    folder = layout.root / CHANGES
-    for name in list_names(folder):
+    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
+    folders = (own, *(other.root / CHANGES for other in others))
+    for folder, name in ((each, name) for each in folders for name in list_names(each)):
         ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
         run_id = name.removesuffix(ending)
         if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
@@ -130,6 +142,8 @@ def read_earlier_tries(
         path = folder / name
         record = read_json(path, "the record of a change", MaintenanceError)
         if not _is_of(record.get(TASK_RUN), task_run):
+            continue
+        if folder is not own and record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
             continue
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
@@ -141,6 +155,15 @@ def read_earlier_tries(
             )
         _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
     return EarlierTries(groups)
+
+
+def _others(layout: Layout) -> list[Layout]:
+    """Return the other folders with records; none if this user may not look: nearly always there is nothing to find."""
+    try:
+        return [other for other, inside in other_folders(layout) if CHANGES in inside]
+    except StorageError as error:
+        log.warning("Earlier tries by a connection of another name are not known: %s", error)
+        return []
 
 
 def _is_of(recorded: Any, task_run: str) -> bool:

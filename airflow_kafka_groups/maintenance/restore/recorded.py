@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import latest_k
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, RESTORE, tag_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
+from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
 from airflow_kafka_groups.maintenance.restore.why_kept import DELETED_MEANWHILE
 from airflow_kafka_groups.maintenance.storage import (
@@ -76,10 +77,11 @@ async def change_recorded(
     head: dict[str, Any] = {"format": FORMAT, "run_id": run_id, "what": what, "dry_run": dry_run}
     head |= {"cluster": layout.cluster, **(facts or {})}
     kind = RESTORE if may_be_absent else what
+    if (kind == RESTORE or TASK_RUN in head) and not dry_run:  # these are looked for from other folders, too
+        head[KAFKA_CLUSTER_ID] = await admin.cluster_id()
     if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
-        cluster_id = await admin.cluster_id()
-        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now(), cluster_id)
-        head |= {KEPT_AT: wanted_at.isoformat(), KAFKA_CLUSTER_ID: cluster_id}
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now(), head[KAFKA_CLUSTER_ID])
+        head[KEPT_AT] = wanted_at.isoformat()
     name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         before = layout.root / CHANGES, f"{name}before.json"

@@ -47,20 +47,21 @@ async def propose_reset(
     target: ResetTarget,
     *,
     topics: Sequence[str] | None = None,
-    earlier: Callable[[], EarlierTries] = EarlierTries,
+    earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
 ) -> list[Change]:
     """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
 
     :param topics: only these topics; ``None`` (default) for all topics with a commit.
-    :param earlier: reads what earlier tries meant to set, which is set again. Default: this is the first try. It is
-        called when the offsets are read: a try that still goes on has recorded each of its commits before.
+    :param earlier: reads what earlier tries meant to set, which is set again, given the id that the brokers report.
+        Default: this is the first try. It is called when the offsets are read: a try that still goes on has recorded
+        each of its commits before.
     """
 
     def chosen(_: str, before: Commits) -> list[TopicPartition]:
         return [where for where in before if topics is None or where.topic in topics]
 
     wanted, ends = await _read(admin, group_ids, chosen)
-    tries = await asyncio.to_thread(earlier)
+    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
     times: Mapping[TopicPartition, object] = {}
     if target.timestamp_ms is not None and ends:
         times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))

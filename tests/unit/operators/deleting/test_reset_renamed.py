@@ -1,0 +1,60 @@
+"""A reset by a distance that is tried again after its connection was renamed: its record is in another folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.unit.operators import scene
+from tests.unit.operators.deleting.test_reset_again import positions, shift
+
+T0 = TopicPartition("t", 0)
+pytestmark = pytest.mark.safety
+
+
+@pytest.fixture
+def moved(admin: FakeAdmin, tmp_path: Path) -> FakeAdmin:
+    """Two groups that a first try moved by -2."""
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    assert shift(tmp_path)["counts"]["changed"] == 2
+    return admin
+
+
+def test_what_the_first_try_moved_is_not_moved_again(moved: FakeAdmin, tmp_path: Path) -> None:
+    """The folder of a cluster is called like its connection by default."""
+    assert shift(tmp_path, cluster="renamed")["counts"]["unchanged"] == 2
+    assert positions(moved) == [{T0: 6}, {T0: 5}]
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    assert json.loads(record.read_text())["kafka_cluster_id"] == CLUSTER_ID
+
+
+@pytest.mark.parametrize("cluster_id", ["another", None])
+def test_a_task_that_is_mapped_over_clusters_moves_the_groups_of_each(
+    moved: FakeAdmin, tmp_path: Path, cluster_id: str | None
+) -> None:
+    moved.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    moved.cluster = cluster_id
+    assert shift(tmp_path, cluster="another")["counts"]["changed"] == 2
+    assert positions(moved) == [{T0: 6}, {T0: 5}]
+
+
+def test_who_may_see_one_folder_only_can_move_groups(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    iterdir = Path.iterdir
+
+    def broken(self: Path) -> object:
+        if self == tmp_path:
+            raise PermissionError(13, "denied")
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", broken)
+    for outcome in ("changed", "unchanged"):
+        assert shift(tmp_path)["counts"][outcome] == 2
+    assert "another name are not known" in caplog.text
