@@ -33,6 +33,8 @@ MOST_RUNS = 90
 MOST_FAMILIES = 20
 """The number of families that an entry has, the largest."""
 _REBUILT_RUNS = 30
+_MOST_READ = 1_000
+"""The most headers that are read for them: deletions by name have some, too, which are none of the cluster's runs."""
 _LONGEST_NAME = 100
 _DAMAGED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
 """What an entry raises that is not as this package writes it. JSON's Infinity is no integer."""
@@ -129,8 +131,10 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
 
 
 def _from_plans(layout: Layout) -> list[TrendPoint]:
-    found = []
-    for plan_id in list_ids(layout.root / PLANS)[-_REBUILT_RUNS:]:
+    found: list[TrendPoint] = []
+    for plan_id in list_ids(layout.root / PLANS)[: -_MOST_READ - 1 : -1]:
+        if len(found) == _REBUILT_RUNS:
+            break
         try:
             # An older format may have all groups in the header: it is not worth its bytes.
             header = read_json(layout.plan(plan_id), "the plan", MaintenanceError, formats=(2, PLAN_FORMAT))
@@ -144,7 +148,7 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
             raise
         except (MaintenanceError, *_DAMAGED) as exc:
             log.warning("plan %s is not in the trend: %s", plan_id, exc)
-    return found
+    return found[::-1]
 
 
 def _with_runs(layout: Layout, point: TrendPoint, kafka_cluster_id: str) -> TrendPoint:
