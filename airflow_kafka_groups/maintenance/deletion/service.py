@@ -37,6 +37,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import (
 )
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
@@ -99,7 +100,7 @@ class DeletionRun(SealedRun):
     judged: bool = False
     wanted: KeepAliveRecords | None = None
     _kept_alive: KeepAliveRecords = field(init=False)
-    _snapshots: set[str] = field(init=False, default_factory=set)
+    _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
 
     def exclusions(self, cluster_id: str | None, started_at: datetime, file: PolicyFile | None) -> Exclusions:
         """Read newer snapshots, and the journal; judge by the policy as it is now."""

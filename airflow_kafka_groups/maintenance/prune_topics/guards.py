@@ -31,13 +31,13 @@ from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_rul
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import looked_for
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
-def used_since(layout: Layout, plan: PrunePlan, known: set[str] | None = None) -> dict[str, Decision]:
+def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
     """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
 
     :param known: the snapshots that were read before; those that are read are added. Default: none.

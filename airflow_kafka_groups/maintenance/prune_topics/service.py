@@ -31,6 +31,7 @@ from airflow_kafka_groups.maintenance.prune_topics.backup import SavedTopics, ba
 from airflow_kafka_groups.maintenance.prune_topics.guards import kept_by_journal, kept_by_policy, used_since
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.prune_topics.work import PruneAdmin, TopicWork, verify_pruned
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.maintenance.storage import Layout
 
 CHUNK_SIZE = 100
@@ -115,7 +116,7 @@ class PruneRun(SealedRun):
     plan: PrunePlan
     least_idle: float
     _kept_alive: KeepAliveRecords = field(init=False)
-    _snapshots: set[str] = field(init=False, default_factory=set)
+    _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
 
     @cached_property
     def _topics(self) -> Mapping[str, PlannedTopic]:

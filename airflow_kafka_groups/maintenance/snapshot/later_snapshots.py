@@ -1,18 +1,20 @@
 """The snapshots that looked at groups after a plan's snapshot did, or while it was taken.
 
 The clocks of two workers may differ by some minutes, so that a snapshot seems to be from before the plan's and is not.
-If it is, the judgement knows what it shows; if it shows something else of a group's idle time, it is not.
+If it is, the judgement knows what it shows; if it shows something else of a group's idle time, it is not. Of what other
+connections to the cluster have taken, in folders of their own, the judgement knows nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -21,13 +23,23 @@ _LONGEST = timedelta(hours=6)
 """How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
 
 
+class KnownSnapshots(set[str]):
+    """The ids of snapshots that were looked at.
+
+    ``elsewhere`` are the other folders with snapshots of the cluster, which are looked for once; ``None``: not yet.
+    """
+
+    elsewhere: Sequence[Layout] | None = None
+
+
 def later_snapshots(
-    layout: Layout, snapshot_id: str, kafka_cluster_id: str, known: set[str] | None = None
+    layout: Layout, snapshot_id: str, kafka_cluster_id: str, known: KnownSnapshots | None = None
 ) -> Iterator[SnapshotReader]:
     """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
 
     Ids have the time at which a snapshot began. A slow one that began before may have seen a group later. So may one
-    that ended some minutes before, by another worker's clock: ``is_news`` says what of it counts.
+    that ended some minutes before, by another worker's clock: ``is_news`` says what of it counts. Those in other
+    folders of the storage come last.
 
     :param snapshot_id: the other one.
     :param known: ids to leave out; those that were looked at are added. Default: none.
@@ -36,9 +48,9 @@ def later_snapshots(
     gone: whatever removed it, such as a pruning of files, may have removed later ones. Its name alone does not count,
     for anything can be called so; its manifest is read once.
     """
-    known = set() if known is None else known
+    known = KnownSnapshots() if known is None else known
     ids = snapshot_ids(layout)
-    place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    place = bisect_left(ids, snapshot_id)
     # A listing may be late: what it lacks is asked for by its name.
     if snapshot_id not in known or ids[place : place + 1] != [snapshot_id]:
         try:
@@ -48,6 +60,17 @@ def later_snapshots(
                 f"{exc}. Later ones may be gone, too, and what they showed is not known: take a new one, and plan again"
             ) from exc
         known.add(snapshot_id)
+    yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
+    if known.elsewhere is None:
+        known.elsewhere = list(folders_with_snapshots(layout, kafka_cluster_id))
+    for other in known.elsewhere:
+        yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known)
+
+
+def _later(
+    layout: Layout, ids: Sequence[str], snapshot_id: str, kafka_cluster_id: str, known: set[str]
+) -> Iterator[SnapshotReader]:
+    place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
     before = bisect_left(ids, time_prefix(began_at - _LONGEST))
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:

@@ -14,13 +14,13 @@ from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import is_news, later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, looked_for
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
 
-def in_use_since(layout: Layout, plan: DeletionPlan, known: set[str] | None = None) -> dict[str, Decision]:
+def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
     """Return the groups of a plan that a later snapshot shows in use, with the reason to keep them.
 
     :param known: the snapshots that were read before; those that are read are added. Default: none.
