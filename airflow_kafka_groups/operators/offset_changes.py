@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.restore.changes import Change
+    from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
     from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
 
 
@@ -64,7 +64,6 @@ class _OffsetChangeOperator(DryRunOperator):
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
         from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
         from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-        from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 
         dry_run = self.dry_run
         layout = self.site_layout()
@@ -85,11 +84,13 @@ class _OffsetChangeOperator(DryRunOperator):
         )
         results, counts, path = recorded.results, recorded.counts, recorded.path
         self.log.info("%s: %s; recorded in %s", what, counts, path)
-        bad = [item for item in results if item.outcome in (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)]
+        failed = (ChangeOutcome.FAILED, ChangeOutcome.UNKNOWN)
+        bad = {item.group_id: item.reason for item in results if item.outcome in failed}
         if not dry_run:  # the brokers may answer the next try
-            bad += [item for item in results if isinstance(item.reason, Unread) and item.outcome is ChangeOutcome.KEPT]
+            unread = ((item.group_id, _why_unread(item)) for item in results if item.group_id not in bad)
+            bad |= {group_id: why for group_id, why in unread if why is not None}
         if bad:
-            raise GroupsFailedError({item.group_id: KafkaGroupsError(item.reason) for item in bad}, len(results))
+            raise GroupsFailedError({name: KafkaGroupsError(why) for name, why in bad.items()}, len(results))
         kept = {item.group_id: item.reason for item in results if item.outcome is ChangeOutcome.KEPT}
         skipped = {item.group_id: "; ".join(map(": ".join, item.skipped.items())) for item in results if item.skipped}
         for group_id, reason in first_failures(kept).items():
@@ -102,6 +103,17 @@ class _OffsetChangeOperator(DryRunOperator):
             "skipped": first_failures(skipped),
             "result_path": str(path),
         }
+
+
+def _why_unread(result: ChangeResult) -> str | None:
+    """Return why a group, or a part of it, is as it was, if something of it could not be read."""
+    from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
+    from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
+
+    if result.outcome is ChangeOutcome.KEPT:
+        return unread_of([result.reason])
+    unread = {where: why for where, why in result.skipped.items() if isinstance(why, Unread)}
+    return next((f"{where} was left out: {why}" for where, why in unread.items()), None)
 
 
 class ResetGroupOffsetsOperator(_OffsetChangeOperator):
@@ -119,8 +131,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     :param shift_by: the number of records to move forward, or back if negative. A retry moves none twice (templated).
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, does
-    not exist, moves meanwhile or is protected is kept; a partition whose log cannot be read is skipped. Fails if a
-    change failed or cannot be verified, or if a group could not be read.
+    not exist, moves meanwhile or is protected is kept; a partition that does not exist is skipped. Fails if a change
+    failed or cannot be verified, or if a group or a partition's log could not be read: the others are changed.
     """
 
     group_ids = Argument(read_group_ids)
@@ -211,7 +223,8 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     Returns ``{"dry_run", "counts", "partitions", "kept", "skipped", "result_path"}``. A group that has members, or was
     used since the backup, is kept; a partition whose topic was deleted or recreated is skipped. Fails if the backup is
-    damaged or of another cluster, and if a group could not be read, or an offset differs when read back.
+    damaged or of another cluster, if a group or a partition's log could not be read, with the others restored, and if
+    an offset differs when read back.
     """
 
     plan_id = Argument(read_text)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.file import Backup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
 
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
@@ -56,7 +57,7 @@ class CurrentLogs:
         """
         if where.topic in self._recreated:
             return self._recreated[where.topic]
-        found = self._ends.get(where, "the log start and end are unknown")
+        found = self._ends.get(where, Unread("the log start and end are unknown"))
         if isinstance(found, str):
             return found
         start, end = found
@@ -111,5 +112,11 @@ async def log_ends(admin: GroupAdmin, partitions: Iterable[TopicPartition]) -> E
             found[where] = (start.offset, end.offset)
         else:
             error = next((item for item in (start, end) if isinstance(item, KafkaGroupsError)), None)
-            found[where] = f"the log start and end cannot be read: {error or 'no result'}"
+            found[where] = left_out(f"the log start and end cannot be read: {error or 'no result'}", error)
     return found
+
+
+def left_out(reason: str, error: object) -> str:
+    """Return why a partition is left out: as ``Unread``, unless the brokers say that it does not exist."""
+    gone = isinstance(error, BrokerError) and error.name == "UNKNOWN_TOPIC_OR_PARTITION"
+    return reason if gone else Unread(reason)

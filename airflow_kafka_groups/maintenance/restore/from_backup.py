@@ -23,7 +23,7 @@ from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
-from airflow_kafka_groups.maintenance.restore.why_kept import Unread
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -113,9 +113,15 @@ def _change(
     after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
     if skipped:
         after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
-    kept = None if after else "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
+    kept = None if after else _why_nothing(skipped)
     group_id = group.entry.group_id
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept, topic_ids=topic_ids)
+
+
+def _why_nothing(skipped: Mapping[TopicPartition, str]) -> str:
+    if (unread := unread_of(skipped.values())) is not None:
+        return Unread(f"it cannot be restored: {unread}")
+    return "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
 
 
 def _used(where: TopicPartition, before: Commits) -> str:

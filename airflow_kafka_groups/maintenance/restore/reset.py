@@ -10,9 +10,9 @@ from functools import partial
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
-from airflow_kafka_groups.maintenance.restore.current_logs import Ends, log_ends
+from airflow_kafka_groups.maintenance.restore.current_logs import Ends, left_out, log_ends
 from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
-from airflow_kafka_groups.maintenance.restore.why_kept import Unread
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 
 TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
@@ -75,7 +75,7 @@ async def propose_reset(
             return (before or 0) + target.shift_by
         found = times.get(where)
         if not isinstance(found, ListedOffset):
-            return f"the offset for the timestamp cannot be read: {found}"
+            return left_out(f"the offset for the timestamp cannot be read: {found}", found)
         return end if found.offset < 0 else found.offset
 
     for group_id, (before, _, kept) in wanted.items():
@@ -136,4 +136,5 @@ def _propose(
         after[where] = committed if same and committed else OffsetAndMetadata(new)
     if kept is None and not after:
         kept = "it cannot be changed: the logs of its partitions cannot be read"
+        kept = kept if unread_of(skipped.values()) is None else Unread(kept)
     return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)

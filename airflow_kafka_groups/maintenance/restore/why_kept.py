@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from airflow_kafka_groups.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
 from airflow_kafka_groups.maintenance.restore.changes import Change, commits_in
@@ -11,9 +13,14 @@ DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it
 
 
 class Unread(str):
-    """Why a group is kept of which nobody knows how it is."""
+    """Why a group is kept, or a partition left out, of which nobody knows how it is."""
 
     __slots__ = ()
+
+
+def unread_of(reasons: Iterable[str]) -> Unread | None:
+    """Return the first reason that is nobody's decision: something could not be read."""
+    return next((reason for reason in reasons if isinstance(reason, Unread)), None)
 
 
 def why_kept(

@@ -19,7 +19,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, timeout
 from tests.unit.operators import scene
 
-T0 = TopicPartition("t", 0)
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
 CHANGES: dict[Any, dict[str, Any]] = {
     RestoreGroupOffsetsOperator: {"overwrite": True},
     ResetGroupOffsetsOperator: {"group_ids": ["a", "b"], "to": "earliest"},
@@ -45,3 +45,34 @@ def test_a_change_that_a_silent_broker_prevents_is_no_success(
     with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: .b.: it(s offsets)? cannot be (read|described)"):
         kind(task_id="t", dry_run=False, **stored, **arguments).execute({})
     assert admin.groups["a"].positions != {T0: 7}, "the others are changed"
+
+
+@pytest.mark.parametrize("kind", CHANGES)
+def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(
+    kind: Any, admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """A consumer began at the end of a partition: its offset was left out of a restore that was a success."""
+    both = {T0: 5, U0: 5}
+    admin.groups = {"a": FakeGroup(both), "b": FakeGroup({U0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+    for where in both:
+        admin.commit("a", *where, 7)
+    admin.commit("b", *U0, 7)
+    change: dict[str, Any] = {
+        RestoreGroupOffsetsOperator: {**CHANGES[RestoreGroupOffsetsOperator], "plan_id": backup["plan_id"]},
+        ResetGroupOffsetsOperator: CHANGES[ResetGroupOffsetsOperator],
+        AlterGroupOffsetsOperator: {"offsets": {"a": {"t": {0: 3}, "u": {0: 3}}, "b": {"u": {0: 3}}}},
+    }[kind]
+    admin.ends[U0] = timeout()
+    dry = kind(task_id="t", dry_run=True, **stored, **change).execute({})
+    assert (list(dry["skipped"]), list(dry["kept"])) == (["a", "b"], ["b"]), "a dry run says so"
+    assert "cannot be read" in dry["kept"]["b"]
+    assert "deleted or recreated" not in dry["kept"]["b"]
+    with pytest.raises(GroupsFailedError, match=r"2 of 2 failed: .*'a': u\[0\] was left out: the log .* 30 s"):
+        kind(task_id="t", dry_run=False, **stored, **change).execute({})
+    positions = admin.groups["a"].positions
+    assert (positions[T0] != 7, positions[U0]) == (True, 7), "what could be read is changed"
+    del admin.ends[U0]
+    assert kind(task_id="t", dry_run=False, **stored, **change).execute({})["counts"]["changed"] == 2
+    assert {admin.groups[name].positions[U0] for name in "ab"} == {positions[T0]}, "and the rest by the next try"
