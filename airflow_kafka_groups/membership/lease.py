@@ -177,7 +177,8 @@ class MaintenanceLease:
     def check(self, at_least: float = 0.0) -> None:
         """Raise ``LeaseLostError`` unless the lease is confirmed. Call it before every step that must not happen twice.
 
-        :param at_least: seconds for which the lease must remain confirmed, e.g. the duration of the step.
+        :param at_least: seconds for which the lease must remain confirmed, e.g. the duration of the step. Less than
+            ``valid_for``, and best at most half of it: less remains between two heartbeats.
         """
         remaining = self.remaining
         if remaining <= at_least:
@@ -228,7 +229,9 @@ class MaintenanceLease:
 
     def _why(self, remaining: float, at_least: float) -> str:
         if remaining > 0:
-            return f"the lease is confirmed for {remaining:.1f} s, but {at_least:g} s are required"
+            most = f"; it is never for more than {self.valid_for:g} s: raise session_timeout, or ask for less"
+            more = most if at_least >= self.valid_for else ""
+            return f"the lease is confirmed for {remaining:.1f} s, but {at_least:g} s are required{more}"
         membership = None if self._session is None else self._session.membership
         if membership is None:
             return "the lease was released or never requested"

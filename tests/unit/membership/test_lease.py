@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import re
 import time
 from typing import Any
 
@@ -18,6 +19,7 @@ from airflow_kafka_groups.membership.lease import _LeaseMember
 from airflow_kafka_groups.membership.lease_assignor import Bid
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from tests.pages import DOCS
 from tests.unit.membership.group import ScriptedGroup, until
 
 ANOTHER = json.dumps({"holder": "other", "owner": "run 7"}).encode()
@@ -50,6 +52,29 @@ async def test_who_holds_it_may_go_on_and_says_by_what(group: ScriptedGroup) -> 
             lease.check(at_least=99)
     assert not lease.held
     assert lease.generation == -1
+
+
+async def test_the_page_asks_for_no_longer_than_a_lease_is_confirmed(group: ScriptedGroup) -> None:
+    page = (DOCS / "membership.md").read_text()
+    found = re.search(r"MaintenanceLease\(config, (.*?)\).*?check\(at_least=(\d+)\)", page, re.DOTALL)
+    assert found
+    shown: dict[str, Any] = {name: float(seconds) for name, seconds in re.findall(r"(\w+)=(\d+)", found[1])}
+    async with MaintenanceLease(group.config, owner="run_id", **shown) as lease:
+        lease.check(at_least=int(found[2]))
+    assert int(found[2]) < lease.valid_for * 2 / 3, "and shortly before the next heartbeat"
+
+
+@pytest.mark.parametrize(("at_least", "remedy"), [(2.9, False), (3, True), (99, True)])
+async def test_a_lease_that_is_never_confirmed_for_so_long_names_the_setting(
+    group: ScriptedGroup, at_least: float, remedy: bool
+) -> None:
+    """Every check failed, and looked like a lease that was about to be lost."""
+    clock = Clock()
+    async with lease_of(group, clock, valid_for=3.0) as lease:
+        clock.stalled = 0.5
+        with pytest.raises(LeaseLostError, match=f"but {at_least:g} s are required") as lost:
+            lease.check(at_least)
+    assert ("never for more than 3 s: raise session_timeout" in str(lost.value)) is remedy
 
 
 async def test_a_stall_ends_it_at_once_by_the_clock_alone(group: ScriptedGroup) -> None:
