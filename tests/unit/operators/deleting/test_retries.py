@@ -50,6 +50,7 @@ def decision(task: Any, error: BaseException) -> str:
         (BrokerError(14, "COORDINATOR_LOAD_IN_PROGRESS", "loading", api="ListGroups"), "default"),
         (OSError("disk"), "default"),
         (GroupsFailedError({"g": RequestTimeoutError("no answer")}, 2), "default"),
+        (GroupsFailedError({"g": OutcomeUnknownError("sent, not answered")}, 2), "default"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value,
 )
