@@ -8,6 +8,9 @@ from functools import cache
 
 import pytest
 
+from airflow_kafka_groups.exceptions import IncompleteListingError
+from airflow_kafka_groups.models import TopicPartition
+from tests.fakes.groups import broker_error
 from tests.pages import DOCS, ROOT
 from tests.sources import parsed
 
@@ -101,3 +104,20 @@ def refusals() -> list[str]:
 def test_what_a_restore_says_is_what_the_page_of_an_undo_quotes(message: str) -> None:
     """Who needs a group back at night searches this page for the words on the screen."""
     assert exists(message)
+
+
+@pytest.mark.parametrize("name", ["LEADER_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR"])
+def test_each_reason_of_a_listing_that_is_not_complete_has_a_row(name: str) -> None:
+    message = str(IncompleteListingError({TopicPartition("__consumer_offsets", 7): broker_error(name)}))
+    assert [row for kind, row, _, _ in rows() if kind == "IncompleteListingError" and row.strip("`") in message]
+
+
+def test_the_right_that_a_broker_refuses_on_the_cluster_is_the_one_to_add() -> None:
+    """``test_who_may_not_describe_configs_gets_no_number`` is where a broker says so; no other request here does."""
+    (row,) = (row for row in rows() if row[1] == "`CLUSTER_AUTHORIZATION_FAILED`")
+    assert "DescribeConfigs" in row[2]
+
+
+@pytest.mark.parametrize("name", ["UNKNOWN_MEMBER_ID", "GROUP_SUBSCRIBED_TO_TOPIC"])
+def test_what_a_broker_answers_to_a_change_of_a_group_in_use_has_a_row(name: str) -> None:
+    assert [row for row in rows() if row[1] == f"`{name}`"]
