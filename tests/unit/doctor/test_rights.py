@@ -11,6 +11,7 @@ from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.protocol.answers import MetadataAnswer
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
+from tests.pages import DOCS
 
 LEASE = "airflow-kafka-groups-lease"
 DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
@@ -53,6 +54,16 @@ async def test_each_right_is_looked_at(
 ) -> None:
     admin.operations = operations
     assert {name: of.status for name, of in (await found(admin)).items() if of.status is not Status.OK} == expected
+
+
+async def test_the_first_steps_name_what_their_user_lacks(admin: FakeAdmin) -> None:
+    """A user with Describe is asked for, and nobody is to give it more for a rehearsal."""
+    admin.operations = frozenset({"describe"})
+    lacking = {name: of.status for name, of in (await found(admin)).items() if of.status is not Status.OK}
+    assert [name for name, status in lacking.items() if status is Status.FAILED] == ["lease"]
+    page = " ".join((DOCS / "start" / "get-started.md").read_text().split())
+    assert "every `failed` line but `lease`" in page
+    assert [name for name in lacking if f"`{name}`" not in page] == []
 
 
 async def test_hidden_topics_stop_everything_and_the_finding_says_so(admin: FakeAdmin) -> None:
