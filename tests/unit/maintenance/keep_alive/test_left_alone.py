@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.storage import utc_now
 from tests.fakes.groups import DOUBTS, FakeGroup, timeout
-from tests.unit.maintenance.keep_alive.test_service import EXACT, cluster, outcomes, run, simple
+from tests.pages import DOCS
+from tests.unit.maintenance.keep_alive.test_service import EXACT, RETENTION, at, cluster, outcomes, run, simple
 
 
 @pytest.mark.parametrize("doubt", DOUBTS.values(), ids=DOUBTS)
@@ -50,3 +52,16 @@ async def test_a_protected_group_is_left_alone_whether_a_membership_is_allowed_o
     report = await run(admin, tmp_path, include=("*",), allow_membership=allowed, protects=lambda _: True)
     assert (outcomes(report), report.groups[0].reason) == ({"a": "left_alone"}, "the connection protects it")
     assert report.problems() == {}
+
+
+async def test_a_run_that_finds_a_group_in_use_makes_it_due_no_earlier(tmp_path: Path) -> None:
+    """As the page says: its record is that of the run before, whose commits the brokers still count from."""
+    admin, began = cluster(a=simple()), utc_now()
+    at_once = await run(admin, tmp_path, "a", now=at(began))
+    admin.groups["a"] = simple(members=1)
+    in_use = await run(admin, tmp_path, "a", now=at(began + RETENTION * 0.3))
+    admin.groups["a"] = simple()
+    later = await run(admin, tmp_path, "a", now=at(began + RETENTION * 0.5))
+    assert [outcomes(each)["a"] for each in (at_once, in_use, later)] == ["kept_alive", "left_alone", "not_due"]
+    page = " ".join((DOCS / "concepts" / "keep-alive.md").read_text().split())
+    assert "found the group in use changes nothing of that" in page
