@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics,
 from airflow_kafka_groups.maintenance.metrics.openmetrics import METRIC_FAMILIES, openmetrics, write_openmetrics
 from tests.fakes.groups import NOW
 from tests.openmetrics import read_openmetrics
+from tests.pages import DOCS
 
 EVIL = 'a "b"\\ c\\n\nd{e="f"} 1\r\t\x00\u2028é𝄞#'
 SHOWN = EVIL.replace("\0", r"\x00")
@@ -106,3 +108,17 @@ def test_the_file_is_replaced_as_a_whole(tmp_path: Path, monkeypatch: pytest.Mon
         assert [name for name in os.listdir(path.parent) if name.endswith(".prom")] == ["groups.prom"]
     write_openmetrics(path, "prod.eu", METRICS)
     assert path.read_bytes() == openmetrics("prod.eu", METRICS).encode()
+
+
+@pytest.mark.parametrize(("hours_since_the_snapshot", "alerts"), [(0, False), (11, False), (13, True)])
+def test_the_query_of_the_page_counts_the_days_from_now(hours_since_the_snapshot: int, alerts: bool) -> None:
+    """Snapshots are judged once a day: offsets that had three days left then are forgotten a day before the alert."""
+    (query,) = re.findall(r"^kafka_groups_expiry_days.*$", (DOCS / "howto" / "watch.md").read_text(), re.MULTILINE)
+    for name, value in {
+        "on(cluster) group_left()": "",
+        "time()": NOW.timestamp() + hours_since_the_snapshot * 3_600,
+        "kafka_groups_snapshot_timestamp_seconds": NOW.timestamp(),
+        "kafka_groups_expiry_days": 2.5,
+    }.items():
+        query = query.replace(name, str(value))
+    assert eval(query) is alerts
