@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from itertools import count
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 
 from airflow_kafka_groups.maintenance.restore import in_flight
 from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.dags.airflow_env import ROOT
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -125,3 +128,25 @@ def test_what_the_page_says_that_a_restore_refuses_is_what_it_says(
     kept = undo(tmp_path, backed_up["plan_id"], None, dry_run=False)["kept"]
     assert "used since the backup" in kept["a"]
     assert "member" in kept["b"]
+
+
+def test_what_deleted_some_offsets_only_is_found_where_the_page_says(
+    admin: FakeAdmin,
+    backed_up: dict[str, Any],
+    before: dict[str, Any],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    topics = {where.topic for where in before["a"]}
+    DeleteGroupOffsetsOperator(group_ids=["a"], topics=sorted(topics), **stored).execute({})
+    assert happened(tmp_path, "a", capsys) == [], "a page that ends here blames the brokers"
+    page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
+    assert "`DeleteGroupOffsetsOperator` deleted is in `changes/<run>-before.json`" in page
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    (group,) = json.loads(record.read_text())["groups"]
+    offsets: dict[str, Any] = {
+        of["topic"]: dict(zip(of["partitions"], of["offsets"], strict=True)) for of in group["before"]
+    }
+    AlterGroupOffsetsOperator(offsets={"a": offsets}, create=True, **stored).execute({})
+    assert admin.groups["a"].positions == {where: commit.offset for where, commit in before["a"].items()}
