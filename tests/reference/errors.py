@@ -1,4 +1,4 @@
-"""The reference of the exceptions: the tree that their module draws, and a link to the cure of each."""
+"""The reference of the exceptions: the tree that their module draws, those of other modules, and a link to the cure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import re
 
 from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.exceptions import KafkaGroupsError
+from tests.pages import ROOT
 from tests.reference.markdown import page, summary, table
 
 
 def public_errors() -> list[type[KafkaGroupsError]]:
     """Return all public exceptions in the order in which the module lists them."""
     return [getattr(exceptions, name) for name in exceptions.__all__]
+
+
+def other_errors() -> list[tuple[str, str]]:
+    """Return the public exceptions that other modules define beside what raises them, each with its module."""
+    found: list[tuple[str, str]] = []
+    for path in sorted((ROOT / "airflow_kafka_groups").rglob("*.py")):
+        module = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        if not module.startswith(exceptions.__name__):
+            found += [(name, module) for name in re.findall(r"^class ([A-Z]\w*Error)\(", path.read_text(), re.M)]
+    return found
 
 
 def errors_page() -> str:
@@ -24,11 +35,18 @@ def errors_page() -> str:
     for error in public_errors():
         name = error.__name__
         bases = ", ".join(f"`{base.__name__}`" for base in error.__bases__)
-        rows.append((f"[`{name}`](../help/troubleshooting.md#{name.lower()})", bases, summary(error)))
+        rows.append((_link(name), bases, summary(error)))
     return page(
         "Exceptions",
-        "Every exception that the package raises, importable from `airflow_kafka_groups.exceptions`. "
+        "The exceptions of tasks, the command line and the Python core, importable from "
+        "`airflow_kafka_groups.exceptions`, and below those of Spark's jobs and of single modules. "
         "[Troubleshooting](../help/troubleshooting.md) has cause and remedy of each.",
         f"```text\n{inspect.cleandoc(tree[1])}\n```",
         table(("exception", "bases", "meaning"), rows),
+        "## Of Spark's jobs, and of single modules",
+        table(("exception", "importable from"), ((_link(name), f"`{module}`") for name, module in other_errors())),
     )
+
+
+def _link(name: str) -> str:
+    return f"[`{name}`](../help/troubleshooting.md#{name.lower()})"

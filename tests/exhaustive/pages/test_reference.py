@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.provider_info import get_provider_info
-from tests.pages import DOCS
+from tests.pages import DOCS, ROOT
 from tests.reference import markdown
 from tests.reference.licences import is_the_tested_environment
 from tests.reference.tasks import classes
 from tests.reference.written import LICENCES, PAGES_BY_NAME
+
+PACKAGE = ROOT / "airflow_kafka_groups"
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES_BY_NAME if name != LICENCES or is_the_tested_environment()])
@@ -23,6 +27,21 @@ def test_a_generated_page_is_up_to_date(name: str) -> None:
 
 def test_every_page_in_the_folder_is_generated() -> None:
     assert {path.name for path in (DOCS / "reference").glob("*.md")} == set(PAGES_BY_NAME)
+
+
+def test_every_public_exception_is_beside_what_it_can_be_imported_from() -> None:
+    """The page says where each is from: those of Spark's jobs are in no list of ``airflow_kafka_groups.exceptions``."""
+    page = (DOCS / "reference" / "exceptions.md").read_text()
+    defined = {
+        name
+        for path in PACKAGE.rglob("*.py")
+        for name in re.findall(r"^class ([A-Z]\w*Error)\b", path.read_text(), re.M)
+    }
+    assert defined == set(re.findall(r"^\| \[`(\w+)`\]", page, re.MULTILINE))
+    for name, module in re.findall(
+        r"^\| \[`(\w+)`\]\([^)]*\) \| `(airflow_kafka_groups[\w.]+)` \|$", page, re.MULTILINE
+    ):
+        assert issubclass(getattr(importlib.import_module(module), name), Exception)
 
 
 @pytest.mark.parametrize("kind", ["operators", "sensors", "triggers"])
