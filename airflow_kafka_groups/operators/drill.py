@@ -28,7 +28,8 @@ class RestoreDrillOperator(StoredOperator):
 
     Returns ``{"backup_id", "restored", "partitions", "skipped", "failed", "left"}``; ``skipped`` are partitions whose
     topic was deleted or recreated, or lacks the offset by now. Fails if the backup is damaged, empty or of another
-    cluster, if restored offsets differ, if nothing at all can be restored, or if a scratch group may still exist.
+    cluster, if restored offsets differ, if a partition's log cannot be read, if nothing at all can be restored, or if a
+    scratch group may still exist.
     """
 
     plan_id = Argument(read_text)

@@ -108,12 +108,9 @@ class _OffsetChangeOperator(DryRunOperator):
 def _why_unread(result: ChangeResult) -> str | None:
     """Return why a group, or a part of it, is as it was, if something of it could not be read."""
     from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-    from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
+    from airflow_kafka_groups.maintenance.restore.why_kept import unread_of, unread_part
 
-    if result.outcome is ChangeOutcome.KEPT:
-        return unread_of([result.reason])
-    unread = {where: why for where, why in result.skipped.items() if isinstance(why, Unread)}
-    return next((f"{where} was left out: {why}" for where, why in unread.items()), None)
+    return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
 
 
 class ResetGroupOffsetsOperator(_OffsetChangeOperator):

@@ -29,6 +29,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
 )
 from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
+from airflow_kafka_groups.maintenance.restore.why_kept import unread_part
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress
 from airflow_kafka_groups.models import GroupState
 
@@ -48,8 +49,9 @@ class DrillReport:
     :param restored: the groups whose restored offsets equal the backup.
     :param partitions: the number of these offsets.
     :param skipped: the partitions that a restore leaves out, with the reason, by group.
-    :param failed: the groups whose restored offsets differ or could not be committed, with the reason; and all groups
-        where none of them has a partition that a restore does not leave out.
+    :param failed: the groups whose restored offsets differ or could not be committed, or of which a partition's log
+        could not be read, with the reason; and all groups where none of them has a partition that a restore does not
+        leave out.
     :param left: scratch groups that may still exist, with what is known about them.
     """
 
@@ -126,6 +128,8 @@ async def rehearse_restore(
         nothing = {change.group_id for change in changes if not change.after and change.skipped}
         if nothing < scratch.keys():  # otherwise the drill shows nothing, and says why
             failed = {name: reason for name, reason in failed.items() if name not in nothing}
+        unread = ((name, unread_part(outcomes[name].skipped)) for name in scratch)  # nobody knows of these whether
+        failed |= {name: why for name, why in unread if why is not None}  # they can be restored
         restored = [change for change in changes if change.group_id not in failed and change.after]
         failed |= await _differing(admin, restored)
     finally:

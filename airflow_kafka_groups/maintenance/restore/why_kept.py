@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from airflow_kafka_groups.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.contracts.group_types import has_eligible_kind
@@ -21,6 +21,12 @@ class Unread(str):
 def unread_of(reasons: Iterable[str]) -> Unread | None:
     """Return the first reason that is nobody's decision: something could not be read."""
     return next((reason for reason in reasons if isinstance(reason, Unread)), None)
+
+
+def unread_part(skipped: Mapping[str, str]) -> str | None:
+    """Return which of the partitions that are left out of a change could not be read, the first one; or ``None``."""
+    unread = ((where, reason) for where, reason in skipped.items() if isinstance(reason, Unread))
+    return next((f"{where} was left out: {reason}" for where, reason in unread), None)
 
 
 def why_kept(

@@ -115,6 +115,15 @@ def test_partitions_that_cannot_be_restored_are_named(admin: FakeAdmin, tmp_path
     assert (found["restored"], found["partitions"], list(found["skipped"])) == (1, 1, ["a: t[1]"])
 
 
+def test_partitions_whose_leader_does_not_answer_show_nothing_of_a_restore(admin: FakeAdmin, tmp_path: Path) -> None:
+    """The drill was a success that had left them out, as if their topics were gone."""
+    backup = back_up(tmp_path)
+    admin.ends[T1] = timeout()
+    with pytest.raises(MaintenanceError, match=r"{'a': 't\[1\] was left out: the log start .* 30 s'}; .* left: {}"):
+        rehearse(tmp_path, backup["plan_id"])
+    assert sorted(admin.groups) == ["a", "b", "none", "share"], "no scratch group is left"
+
+
 @pytest.mark.parametrize("whole", [False, True], ids=["a part of a group", "a whole group"])
 def test_a_topic_that_is_recreated_during_the_drill_is_skipped_as_in_a_restore(
     admin: FakeAdmin, tmp_path: Path, whole: bool
