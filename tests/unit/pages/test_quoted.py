@@ -42,3 +42,11 @@ def test_the_verdicts_of_an_example_are_planned_from() -> None:
     examples = [block for block in blocks if re.search(r"judge_staleness (?:\\\s+)?--base", block)]
     assert len(examples) >= 2
     assert [block for block in examples if f"--max-gap {show_duration(MAX_GAP_SECONDS)}" not in block] == []
+
+
+def test_the_memory_that_a_task_takes_is_the_benchmark_s() -> None:
+    row = re.search(r"^\| largest Airflow task \|(.*)", (DOCS / "benchmarks.md").read_text(), re.MULTILINE)
+    assert row
+    small, large, *_ = (cell.strip() for cell in row[1].split("|"))
+    answer = " ".join((DOCS / "help" / "faq.md").read_text().split())
+    assert f"{small} at 12,000 groups and {large} at 60,000" in answer
