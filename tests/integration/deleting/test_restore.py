@@ -12,6 +12,8 @@ from airflow_kafka_groups.maintenance.backup.named import backup_named
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.restore.reset import propose_alter
+from airflow_kafka_groups.maintenance.restore.why_kept import unread_of
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import TopicPartition
 from tests.integration.conftest import config_of, connection_client
@@ -52,3 +54,27 @@ async def test_a_topic_made_anew_with_a_longer_log_gets_no_old_offsets(kafka41: 
     assert (done.outcome, done.partitions) == (ChangeOutcome.CHANGED, 1)
     assert done.skipped == {f"{TOPIC}[0]": reason}
     assert {where.topic for where, value in read.items() if value is not None} == {KEPT}
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("partitions", [0, 1], ids=["deleted", "made anew with fewer partitions"])
+async def test_a_partition_that_is_gone_is_left_out_and_not_one_that_nobody_could_read(
+    kafka41: KafkaCluster, tmp_path: Path, partitions: int
+) -> None:
+    """A task fails for the latter, so that it is run again: this one would fail for ever."""
+    where, topic, group_id = kafka41.bootstrap, f"restore-gone-{partitions}", f"restored-{partitions}"
+    layout = Layout(tmp_path, "prod")
+    await asyncio.to_thread(create_topics, where, {topic: 2})
+    await asyncio.to_thread(commit_offsets, where, {group_id: {(topic, 1): 0}})
+    async with connection_client(config_of(kafka41)) as admin:
+        backup = await backup_named(admin, layout, group_ids=[group_id])
+        (await admin.delete_consumer_groups([group_id])).raise_for_errors()
+        await asyncio.to_thread(delete_topics, where, [topic])
+        if partitions:
+            await asyncio.to_thread(create_topics, where, {topic: partitions})
+        (change,) = await propose_restore(admin, layout, backup.plan_id)
+        (reset,) = await propose_alter(admin, {group_id: {TopicPartition(topic, 1): 0}})
+    for found in (change, reset):
+        assert list(found.skipped) == [TopicPartition(topic, 1)]
+        assert unread_of([*found.skipped.values(), found.kept or ""]) is None
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in reset.skipped[TopicPartition(topic, 1)]
