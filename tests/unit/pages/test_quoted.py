@@ -50,3 +50,15 @@ def test_the_memory_that_a_task_takes_is_the_benchmark_s() -> None:
     small, large, *_ = (cell.strip() for cell in row[1].split("|"))
     answer = " ".join((DOCS / "help" / "faq.md").read_text().split())
     assert f"{small} at 12,000 groups and {large} at 60,000" in answer
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "airflow dags trigger" in page.read_text()], ids=name_of)
+def test_a_dag_is_enabled_before_it_is_triggered(page: Path) -> None:
+    """Airflow pauses each new DAG, and a run of a paused one stays queued: at night, nobody knows why."""
+    shown = "".join(re.findall(r"```shell\n(.*?)```", page.read_text(), re.DOTALL)).splitlines()
+    lines = [line for line in shown if re.match(r"airflow dags (unpause|trigger) ", line)]
+    enabled = set[str]()
+    for line in lines:
+        _, _, what, dag, *_ = line.split()
+        enabled |= {dag} if what == "unpause" else set()
+        assert dag in enabled
