@@ -15,6 +15,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from airflow_kafka_groups.exceptions import (
     AirflowUnavailableError,
     AuthenticationFailedError,
+    ConfigurationError,
     ConnectionFailedError,
     DeadlineExceededError,
     KafkaGroupsError,
@@ -103,6 +104,7 @@ class ConditionTrigger(BaseTrigger):
         self.backoff = backoff
         self.max_wait = max_wait
         self.silent_fail = silent_fail
+        self._has_asked = False
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Return the class path and the constructor's arguments."""
@@ -114,7 +116,9 @@ class ConditionTrigger(BaseTrigger):
             async with shared_client(self.kafka_groups_conn_id) as shared:
                 event = await self._poll(shared)
         except KafkaGroupsError as error:
-            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}", is_final(error))
+            # Of a connection that was right before, somebody is likely to be editing it: a retry may find it mended.
+            is_edited = self._has_asked and isinstance(error, ConfigurationError)
+            event = _event(EventStatus.FAILED, f"{type(error).__name__}: {error}", is_final(error) and not is_edited)
         yield event
 
     async def _poll(self, shared: SharedClient) -> TriggerEvent:
@@ -140,6 +144,7 @@ class ConditionTrigger(BaseTrigger):
                 condition.missed()
             polls += 1
             failures = failures + 1 if result is None else 0
+            self._has_asked |= result is not None
             self.log.info("%s: %s", "Reached" if result else "Not reached", message)
             if result:
                 return _event(EventStatus.REACHED, message)
