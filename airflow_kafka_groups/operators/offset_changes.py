@@ -167,9 +167,14 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
 
 def _began(context: Context) -> datetime | None:
-    """Return a time before the first try, by any worker's clock; ``None`` if it is not known."""
+    """Return a time before the first try, by any worker's clock; ``None`` if it is not known.
+
+    It is a week ago at least: Airflow may have been restored from a copy of its database that does not know the run.
+    """
+    from airflow_kafka_groups.maintenance.storage import utc_now
+
     due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
-    return None if due is None else due - timedelta(days=1)
+    return None if due is None else min(due - timedelta(days=1), utc_now() - timedelta(days=7))
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):

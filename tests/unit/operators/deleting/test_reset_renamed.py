@@ -1,8 +1,9 @@
-"""A reset by a distance that is tried again after its connection was renamed: its record is in another folder."""
+"""A reset by a distance that is tried again after its connection was renamed, or Airflow's database was restored."""
 
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.operators import scene
-from tests.unit.operators.deleting.test_reset_again import positions, shift
+from tests.unit.operators.deleting.test_reset_again import context, positions, shift
 
 T0 = TopicPartition("t", 0)
 pytestmark = pytest.mark.safety
@@ -31,6 +32,16 @@ def test_what_the_first_try_moved_is_not_moved_again(moved: FakeAdmin, tmp_path:
     assert positions(moved) == [{T0: 6}, {T0: 5}]
     (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
     assert json.loads(record.read_text())["kafka_cluster_id"] == CLUSTER_ID
+
+
+def test_a_run_that_is_triggered_anew_since_airflow_has_forgotten_it_moves_nothing_twice(
+    moved: FakeAdmin, tmp_path: Path
+) -> None:
+    """Its database was restored from a copy of two days ago, and somebody triggers the run again by the same id."""
+    anew = context()
+    anew["dag_run"].run_after += timedelta(days=2)
+    assert shift(tmp_path, run=anew)["counts"]["unchanged"] == 2
+    assert positions(moved) == [{T0: 6}, {T0: 5}]
 
 
 @pytest.mark.parametrize("cluster_id", ["another", None])
