@@ -13,7 +13,7 @@ import pytest
 
 from airflow_kafka_groups.maintenance.restore import in_flight
 from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.dags.airflow_env import ROOT
 from tests.fakes.admin import FakeAdmin
@@ -150,3 +150,20 @@ def test_what_deleted_some_offsets_only_is_found_where_the_page_says(
     }
     AlterGroupOffsetsOperator(offsets={"a": offsets}, create=True, **stored).execute({})
     assert admin.groups["a"].positions == {where: commit.offset for where, commit in before["a"].items()}
+
+
+def test_to_overwrite_all_of_a_backup_sets_back_what_was_never_deleted_and_the_page_warns_of_it(
+    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path
+) -> None:
+    admin.commit("b", "t", 0, 9)
+    scene.apply(tmp_path, backed_up)
+    assert "b" in admin.groups, "kept: it has moved"
+    stored: dict[str, Any] = {"task_id": "t", "storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    restore = {"plan_id": backed_up["plan_id"], "overwrite": True, **stored}
+    named = RestoreGroupOffsetsOperator(group_ids=["a"], **restore).execute({})
+    assert (named["counts"]["changed"], admin.groups["b"].positions[TopicPartition("t", 0)]) == (1, 9)
+    RestoreGroupOffsetsOperator(**restore).execute({})
+    assert admin.groups["b"].positions[TopicPartition("t", 0)] != 9
+    page = (ROOT / "docs/howto/deletion-went-wrong.md").read_text()
+    (row,) = (line for line in page.splitlines() if "`overwrite=True`" in line)
+    assert "Name the group in `group_ids`" in row
