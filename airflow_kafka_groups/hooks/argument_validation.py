@@ -33,6 +33,7 @@ Reader = Callable[[str, Any], T]
 
 _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
+_FROM_MAPPED = "_airflow_from_mapped"
 _RENDERS = "_renders_arguments"
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
@@ -124,7 +125,6 @@ def sets_arguments(init: Callable[P, None]) -> Callable[P, None]:
 
     @wraps(init)
     def init_and_set(*self: P.args, **given: P.kwargs) -> None:
-        vars(self[0]).setdefault(_GIVEN, frozenset(given))  # the outermost call, which has them all, is the first
         init(*self, **given)
         for name, default in defaults.items():
             if isinstance(getattr(type(self[0]), name, None), Argument):
@@ -137,6 +137,13 @@ class DeclaredArguments:
     """A base of operators and sensors whose arguments, and so their template fields, are declared with ``Argument``."""
 
     template_fields: Collection[str]
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        """Remember what Airflow gives to a mapped task: subclasses and ``default_args`` add arguments of their own."""
+        made = super().__new__(cls)
+        if _FROM_MAPPED in given:
+            vars(made)[_GIVEN] = given
+        return made
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -267,7 +274,9 @@ def _outputs(task: Any) -> set[str]:
         return {name for name, value in expanded.value.items() if hasattr(value, "iter_references")}
     if not hasattr(expanded.value, "iter_references"):  # literals of the DAG file, which may be templates
         return set()
-    return (set(vars(task).get(_GIVEN, ())) & set(task.template_fields)) - set(mapped.partial_kwargs)
+    given: Mapping[str, Any] = vars(task).get(_GIVEN, {})
+    partial = mapped.partial_kwargs  # an output may take the place of one of these
+    return {name for name in given.keys() & set(task.template_fields) if partial.get(name, given) is not given[name]}
 
 
 def _unread(instance: object) -> frozenset[str]:

@@ -1,0 +1,64 @@
+"""Arguments as DAGs of a site compose them: mapped over several outputs, in subclasses, sets, and native templates."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import DAG
+from airflow.sdk.definitions.xcom_arg import PlainXComArg
+
+from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.groups import ListGroupsOperator
+from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+
+pytestmark = pytest.mark.safety
+
+STORED: dict[str, Any] = {"storage_path": "/data", "cluster": "prod"}
+
+
+def a_dag(**arguments: Any) -> DAG:
+    return DAG("d", start_date=datetime(2026, 1, 1), schedule=None, **arguments)
+
+
+def render(dag: DAG, tasks: Any, map_index: int = 0, **more: Any) -> Any:
+    """Return the task, or one of a mapped one, as Airflow renders it."""
+    ti = SimpleNamespace(map_index=map_index)
+    context: Any = {"dag": dag, "dag_run": SimpleNamespace(conf={}), "ti": ti, "task": tasks, **more}
+    tasks.render_template_fields(context)
+    return context["task"]
+
+
+class OfTeam(PlanCleanupOperator):
+    """A site's own subclass, which knows what to keep."""
+
+    def __init__(self, *, team: str, **kwargs: Any) -> None:
+        super().__init__(exclude=["{{ keep }}-*"], **kwargs)
+        self.team = team
+
+
+def test_a_template_of_a_subclass_that_is_mapped_over_an_output_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was taken for a part of that output, and kept nothing."""
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: [{"team": "a"}])
+    with a_dag() as dag:
+        tasks = OfTeam.partial(task_id="t", **STORED).expand_kwargs(ListGroupsOperator(task_id="l").output)
+    assert render(dag, tasks, keep="pay").exclude == ("pay-*",)
+
+
+def test_so_is_one_in_default_args(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: [{"include": ["*"]}])
+    with a_dag(default_args={"exclude": ["{{ keep }}-*"], "max_lag": "{{ most }}"}) as dag:
+        tasks = ListGroupLagOperator.partial(task_id="t").expand_kwargs(ListGroupsOperator(task_id="l").output)
+    task = render(dag, tasks, keep="pay", most=5)
+    assert (task.exclude, task.max_lag) == (("pay-*",), 5)
+
+
+def test_an_output_that_takes_the_place_of_an_argument_is_no_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: [{"group_ids": ["{{ secret }}"]}])
+    with a_dag() as dag:
+        partial = DeleteGroupsOperator.partial(task_id="t", **STORED, group_ids=["{{ first }}"])
+        tasks = partial.expand_kwargs(ListGroupsOperator(task_id="l").output, strict=False)
+    assert render(dag, tasks, secret="s3cret").group_ids == ["{{ secret }}"]
