@@ -16,7 +16,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
 from itertools import chain
@@ -159,7 +159,9 @@ class DeclaredArguments:
 
     def _do_render_template_fields(self, *args: Any, **kwargs: Any) -> None:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""
-        given = _outputs(self)  # another task's output is no template
+        render: Any = super()._do_render_template_fields  # type: ignore[misc]  # Airflow's base class has it
+        by = signature(render).bind(*args, **kwargs)
+        given = _outputs(self, by.arguments["context"])  # another task's output is no template
         if isinstance(seen := kwargs.get("seen_oids"), set):  # of a mapped task: what Airflow is not to render
             outputs = {name: vars(self)[name] for name in given if name in vars(self)}
             seen |= set(map(id, outputs.values()))
@@ -168,8 +170,6 @@ class DeclaredArguments:
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
         _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
-        render: Any = super()._do_render_template_fields  # type: ignore[misc]  # Airflow's base class has it
-        by = signature(render).bind(*args, **kwargs)
         written = {name: getattr(type(self), name) for name in _unread(self) - given}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
         by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in parsed]
@@ -261,7 +261,7 @@ def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> An
     return [value if is_template(item) else item for item, value in zip(before, rendered, strict=True)]
 
 
-def _outputs(task: Any) -> set[str]:
+def _outputs(task: Any, context: Mapping[str, Any]) -> set[str]:
     """Return the arguments of a mapped task that another task's output gives.
 
     Names of groups are no templates. Airflow renders none of ``expand()``, but it knows them by the object that the
@@ -270,9 +270,12 @@ def _outputs(task: Any) -> set[str]:
     mapped: Any = task.dag.task_dict.get(task.task_id) if task.has_dag() else None
     if (expanded := getattr(mapped, "expand_input", None)) is None:
         return set()
-    if isinstance(expanded.value, Mapping):
-        return {name for name, value in expanded.value.items() if hasattr(value, "iter_references")}
-    if not hasattr(expanded.value, "iter_references"):  # literals of the DAG file, which may be templates
+    over = expanded.value
+    if isinstance(over, Mapping):
+        return {name for name, value in over.items() if hasattr(value, "iter_references")}
+    if isinstance(over, Sequence):
+        over = over[context["ti"].map_index]  # in a list of the DAG file, some may be outputs
+    if not hasattr(over, "iter_references"):  # literals of the DAG file, which may be templates
         return set()
     given: Mapping[str, Any] = vars(task).get(_GIVEN, {})
     partial = mapped.partial_kwargs  # an output may take the place of one of these

@@ -62,3 +62,16 @@ def test_an_output_that_takes_the_place_of_an_argument_is_no_template(monkeypatc
         partial = DeleteGroupsOperator.partial(task_id="t", **STORED, group_ids=["{{ first }}"])
         tasks = partial.expand_kwargs(ListGroupsOperator(task_id="l").output, strict=False)
     assert render(dag, tasks, secret="s3cret").group_ids == ["{{ secret }}"]
+
+
+def test_names_of_one_of_several_outputs_that_a_task_is_mapped_over_are_no_templates(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "{{ secret }}"
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: {"group_ids": [name]})
+    with a_dag() as dag:
+        found = [ListGroupsOperator(task_id=each).output for each in "ab"]
+        literal = {"group_ids": ["{{ first }}"]}
+        tasks = DeleteGroupsOperator.partial(task_id="t", **STORED).expand_kwargs([literal, *found])
+    assert render(dag, tasks, 2, secret="s3cret").group_ids == [name]
+    assert render(dag, tasks, 0, first="a").group_ids == ["a"]
