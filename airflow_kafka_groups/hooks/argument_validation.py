@@ -78,7 +78,7 @@ class Argument(Generic[T]):
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
             value = _rendered_items(self._name, held[self._name], value, names=self.names)
         if is_template(value):
-            if _RENDERS not in held:  # what was rendered may look like a template
+            if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
             held[_UNREAD] = unread | {self._name}
             held[self._name] = value

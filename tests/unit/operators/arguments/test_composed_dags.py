@@ -75,3 +75,12 @@ def test_names_of_one_of_several_outputs_that_a_task_is_mapped_over_are_no_templ
         tasks = DeleteGroupsOperator.partial(task_id="t", **STORED).expand_kwargs([literal, *found])
     assert render(dag, tasks, 2, secret="s3cret").group_ids == [name]
     assert render(dag, tasks, 0, first="a").group_ids == ["a"]
+
+
+def test_nor_are_names_in_json_that_a_task_is_mapped_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of them failed, as a template that cannot be read."""
+    monkeypatch.setattr(PlainXComArg, "resolve", lambda self, context: ['["{{ secret", "b"]'])
+    with a_dag() as dag:
+        output = ListGroupsOperator(task_id="l").output
+        tasks = DeleteGroupsOperator.partial(task_id="t", **STORED).expand(group_ids=output)
+    assert render(dag, tasks).group_ids == ["{{ secret", "b"]
