@@ -16,7 +16,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
 from itertools import chain
@@ -77,6 +77,7 @@ class Argument(Generic[T]):
             raise ConfigurationError(self._name, None, json_templates.NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
             value = _rendered_items(self._name, held[self._name], value, names=self.names)
+        value = _listed(value)
         if is_template(value):
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
@@ -201,6 +202,14 @@ def is_template(value: Any) -> bool:
     if isinstance(value, Mapping):
         return any(is_template(item) for pair in value.items() for item in pair)
     return hasattr(value, "iter_references")  # an XComArg
+
+
+def _listed(value: Any) -> Any:
+    """Return a set, or what can be looked through once, as a list: only there, templates are found and rendered."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)  # of strings, each process has another order
+    single = isinstance(value, str | bytes | list | tuple | Mapping) or hasattr(value, "iter_references")
+    return list(value) if isinstance(value, Iterable) and not single else value
 
 
 def _is_literal(task: object, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from types import SimpleNamespace
 from typing import Any
@@ -84,3 +85,18 @@ def test_nor_are_names_in_json_that_a_task_is_mapped_over(monkeypatch: pytest.Mo
         output = ListGroupsOperator(task_id="l").output
         tasks = DeleteGroupsOperator.partial(task_id="t", **STORED).expand(group_ids=output)
     assert render(dag, tasks).group_ids == ["{{ secret", "b"]
+
+
+@pytest.mark.parametrize("kind", [set, frozenset, iter, dict.fromkeys], ids=lambda kind: kind.__name__)
+def test_a_template_in_any_collection_is_rendered(kind: Callable[[Any], Any]) -> None:
+    """It was read as it is, when the DAG file was: the pattern ``{{ keep }}-*`` keeps nothing."""
+    given = kind(["{{ keep }}-*", "a"])
+    with a_dag() as dag:
+        task = PlanCleanupOperator(task_id="t", **STORED, exclude=given.keys() if isinstance(given, dict) else given)
+    assert set(render(dag, task, keep="pay").exclude) == {"pay-*", "a"}
+
+
+def test_a_set_is_the_same_list_in_each_process() -> None:
+    """Airflow makes a new version of a DAG whose arguments differ."""
+    names = {f"group-{number}" for number in range(9)}
+    assert PlanCleanupOperator(task_id="t", **STORED, exclude=names).exclude == tuple(sorted(names))
