@@ -45,12 +45,14 @@ class Argument(Generic[T]):
     :param read: the reader; wrapped in ``optional`` if the argument may be ``None``.
     :param templated: whether Airflow renders it. Default true.
     :param names: whether it has names, or each item of a list is one, and not any text. Default true.
+    :param text: whether it is one text, also where Jinja would make an object of it, such as a number. Default false.
     """
 
-    def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True) -> None:
+    def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True, text: bool = False) -> None:
         self._read = read
         self.templated = templated
         self.names = names
+        self.text = text
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -92,7 +94,7 @@ class Argument(Generic[T]):
         Raises ``ConfigurationError`` for one that cannot be parsed.
         """
         try:
-            return json_templates.parse(value)
+            return None if self.text else json_templates.parse(value)
         except ValueError as exc:
             raise ConfigurationError(self._name, value if self.names else None, str(exc)) from None
 
@@ -173,9 +175,14 @@ class DeclaredArguments:
         _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
         written = {name: getattr(type(self), name) for name in _unread(self) - given}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
-        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in parsed]
+        texts = {name for name, argument in written.items() if argument.text and isinstance(vars(self)[name], str)}
+        ours = texts.union(parsed)
+        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in ours]
         vars(self)[_RENDERS] = True
         try:
+            for name in texts:
+                text = _render(self, by.arguments, vars(self)[name])
+                setattr(self, name, None if text.strip() == "None" else text)
             render(*by.args, **by.kwargs)
         finally:
             vars(self).pop(_RENDERS, None)
@@ -250,23 +257,17 @@ def _texts(value: Any) -> Iterator[str]:
 def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:
     """Return what an argument was rendered to, with the items of a list that are no templates as they were.
 
-    Raises ``ConfigurationError`` for a template in it that became ``None``, or a string with that in it, or several
-    names: these are a group's name and a pattern like any other, also one that keeps nothing.
+    Raises ``ConfigurationError`` for a template in it that became ``None``: a part of a storage's path makes another
+    storage, without a journal. Of all of it, the reader says what may be nothing.
     """
     if isinstance(before, str) and isinstance(rendered, str) and names:
         text = rendered.strip()
-        # Of all of it, the reader says what may be nothing. A part of a storage's path makes another, without journal.
         if text != "None" and json_templates.has_none(json_templates.beside_of(before), text):
             raise ConfigurationError(
                 name, None if has_secret(rendered) else rendered, f"a part of it: {json_templates.NOTHING}"
             )
     if not isinstance(before, list | tuple) or not isinstance(rendered, list | tuple) or len(before) != len(rendered):
         return rendered
-    for item, value in zip(before, rendered, strict=True):
-        if not isinstance(item, str) or not is_template(item):
-            continue
-        if remedy := json_templates.remedy_of(json_templates.beside_of(item), str(value), names=names):
-            raise ConfigurationError(name, value if names else None, remedy)  # a word may be a URL with a secret
     return [value if is_template(item) else item for item, value in zip(before, rendered, strict=True)]
 
 

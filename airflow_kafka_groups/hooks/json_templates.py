@@ -38,11 +38,13 @@ class Text:
     """A string with templates in it.
 
     :param beside: what is before, between and after its templates.
+    :param in_json: whether it is a string in JSON.
     :param is_value: whether it is a template that stands beside strings, and is rendered to JSON.
     """
 
     template: str
     beside: tuple[str, ...]
+    in_json: bool = False
     is_value: bool = False
 
 
@@ -54,12 +56,15 @@ def has_template(text: str) -> bool:
 def parse(given: Any) -> Any:
     """Return a list or an object that is written in JSON, with a ``Text`` for each string that has templates.
 
-    Also a mapping with templates in its keys, of which Airflow renders none. ``None`` for other arguments, which
-    Airflow renders: also for JSON whose templates all stand beside strings, since these write JSON themselves.
+    Also a mapping with templates in its keys, of which Airflow renders none, and a list of templates, of which Jinja
+    may make Python's own objects. ``None`` for other arguments, which Airflow renders: also for JSON whose templates
+    all stand beside strings, since these write JSON themselves.
 
     Raises ``ValueError``, whose text is the remedy, for templates within quotes of what cannot be parsed.
     """
     if isinstance(given, Mapping) and _has_templates_in_keys(given):
+        return _texts(given)
+    if isinstance(given, list | tuple) and any(isinstance(each, str) and has_template(each) for each in given):
         return _texts(given)
     if not isinstance(given, str) or not _TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
         return None
@@ -109,7 +114,7 @@ def rendered(parsed: Any, render: Callable[[Any], Any], *, names: bool) -> Any:
             raise ValueError(_NO_VALUE) from None
     if remedy := remedy_of(parsed.beside, text, names=names):
         raise ValueError(remedy)
-    if names and any(text.count(sign) > "".join(parsed.beside).count(sign) for sign in '"\\'):
+    if names and parsed.in_json and any(text.count(sign) > "".join(parsed.beside).count(sign) for sign in '"\\'):
         raise ValueError(_QUOTES)  # as of a macro that joins several names for JSON
     return text
 
@@ -206,4 +211,4 @@ def _with_texts(found: Any, parts: Sequence[str]) -> Any:
     if not isinstance(found, str) or not _MARK.search(found):
         return found
     template = _MARK.sub(lambda mark: parts[int(mark[1])], found)
-    return Text(template, tuple(_MARK.split(found)[::2]), is_value=found.startswith("\ue001"))
+    return Text(template, tuple(_MARK.split(found)[::2]), in_json=True, is_value=found.startswith("\ue001"))

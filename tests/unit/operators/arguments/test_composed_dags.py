@@ -14,7 +14,9 @@ from airflow.sdk.definitions.xcom_arg import PlainXComArg
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
+from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
 
 pytestmark = pytest.mark.safety
 
@@ -100,3 +102,29 @@ def test_a_set_is_the_same_list_in_each_process() -> None:
     """Airflow makes a new version of a DAG whose arguments differ."""
     names = {f"group-{number}" for number in range(9)}
     assert PlanCleanupOperator(task_id="t", **STORED, exclude=names).exclude == tuple(sorted(names))
+
+
+@pytest.mark.parametrize("name", ['"orders"', "5", "1_000", "True", r"a\b", "[x]"])
+def test_a_name_in_a_list_stays_as_it_is_where_jinja_makes_objects(name: str) -> None:
+    """Jinja took the quotes off, and ``orders`` was deleted; ``1_000`` was a number."""
+    given: dict[str, Any] = {"group_ids": ["a", "{{ params.group }}"]}
+    with a_dag(render_template_as_native_obj=True) as dag:
+        delete = DeleteGroupsOperator(task_id="t", **STORED, **given)
+        alter = AlterGroupOffsetsOperator(task_id="u", **STORED, offsets={"{{ params.group }}": {"t": {0: 5}}})
+        backlog = GroupOffsetsToSparkOperator(task_id="v", **STORED, group_id="{{ params.group }}")
+        words: Any = ["--group", "{{ params.group }}"]
+        job = KafkaSparkSubmitOperator(task_id="w", application="/my/job.py", application_args=words)
+    params = {"group": name}
+    assert render(dag, delete, params=params).group_ids == ["a", name]
+    assert list(render(dag, alter, params=params).offsets) == [name]
+    assert render(dag, backlog, params=params).group_id == name
+    assert render(dag, job, params=params).application_args == ["--group", name]
+
+
+def test_so_does_the_name_of_a_cluster_or_a_connection() -> None:
+    with a_dag(render_template_as_native_obj=True) as dag:
+        task = GroupOffsetsToSparkOperator(
+            task_id="v", storage_path="/x", cluster="{{ name }}", kafka_groups_conn_id="{{ name }}", group_id="a"
+        )
+    made = render(dag, task, name="2024.10")
+    assert (made.cluster, made.kafka_groups_conn_id) == ("2024.10", "2024.10")
