@@ -78,7 +78,7 @@ class Argument(Generic[T]):
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, json_templates.NOTHING)
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], value, names=self.names)
+            value = _rendered_items(self._name, held[self._name], json_templates.whole_letters(value), names=self.names)
         value = _listed(value)
         if is_template(value):
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template

@@ -212,3 +212,16 @@ def _with_texts(found: Any, parts: Sequence[str]) -> Any:
         return found
     template = _MARK.sub(lambda mark: parts[int(mark[1])], found)
     return Text(template, tuple(_MARK.split(found)[::2]), in_json=True, is_value=found.startswith("\ue001"))
+
+
+def whole_letters(value: Any) -> Any:
+    """Return a value in which letters are whole: JSON writes some as two halves, and Python's reader leaves these."""
+    if isinstance(value, str):
+        halves = any("\ud800" <= letter <= "\udfff" for letter in value)
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if halves else value
+    for kind in (list, tuple, set):
+        if isinstance(value, kind):
+            return kind(map(whole_letters, value))
+    if isinstance(value, dict):
+        return {whole_letters(key): whole_letters(each) for key, each in value.items()}
+    return value

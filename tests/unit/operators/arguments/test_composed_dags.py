@@ -128,3 +128,15 @@ def test_so_does_the_name_of_a_cluster_or_a_connection() -> None:
         )
     made = render(dag, task, name="2024.10")
     assert (made.cluster, made.kafka_groups_conn_id) == ("2024.10", "2024.10")
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_letters_beyond_16_bits_are_whole(*, native: bool) -> None:
+    """``tojson`` writes their two halves, which Python's own reader leaves as two letters that no name has."""
+    name = "\U0001f680-*"
+    with a_dag(render_template_as_native_obj=native) as dag:
+        plan = PlanCleanupOperator(task_id="t", **STORED, exclude="{{ params.names | tojson }}")
+        alter = AlterGroupOffsetsOperator(task_id="u", **STORED, offsets="{{ params.offsets | tojson }}")
+    params = {"names": [name, "a"], "offsets": {name: {"t": {"0": 5}}}}
+    assert render(dag, plan, params=params).exclude == (name, "a")
+    assert list(render(dag, alter, params=params).offsets) == [name]
