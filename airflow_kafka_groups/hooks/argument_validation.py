@@ -15,16 +15,15 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
-from itertools import chain
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks import json_templates
+from airflow_kafka_groups.hooks.own_delimiters import require_rendered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,8 +34,6 @@ _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
 _FROM_MAPPED = "_airflow_from_mapped"
 _RENDERS = "_renders_arguments"
-_OF_LINES = "line_statement_prefix"
-_DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
 
 
 class Argument(Generic[T]):
@@ -164,6 +161,9 @@ class DeclaredArguments:
         """Render the templates, also of a mapped task, which Airflow renders by this method alone."""
         render: Any = super()._do_render_template_fields  # type: ignore[misc]  # Airflow's base class has it
         by = signature(render).bind(*args, **kwargs)
+        if by.arguments["parent"] is not self:  # something in an argument of a subclass, with templates of its own
+            render(*by.args, **by.kwargs)
+            return
         given = _outputs(self, by.arguments["context"])  # another task's output is no template
         if isinstance(seen := kwargs.get("seen_oids"), set):  # of a mapped task: what Airflow is not to render
             outputs = {name: vars(self)[name] for name in given if name in vars(self)}
@@ -172,7 +172,7 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        _require_rendered(self, {name: value for name, value in literals.items() if name not in given})
+        require_rendered(self, {name: value for name, value in literals.items() if name not in given})
         written = {name: getattr(type(self), name) for name in _unread(self) - given}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
         texts = {name for name, argument in written.items() if argument.text and isinstance(vars(self)[name], str)}
@@ -222,36 +222,6 @@ def _listed(value: Any) -> Any:
 def _is_literal(task: object, name: str) -> bool:
     """Return whether a name is that of an argument without a template in it, which was read."""
     return isinstance(getattr(type(task), name, None), Argument) and name not in _unread(task)
-
-
-def _require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` for an argument with a template in the DAG's own delimiters: it was read as it is.
-
-    The pattern ``<< team >>-*`` keeps nothing.
-    """
-    own: Mapping[str, Any] = (task.dag.jinja_environment_kwargs or {}) if task.has_dag() else {}
-    for kind, start in ((name, own.get(name)) for name in _DELIMITERS):
-        if start in (None, "{{", "{%"):
-            continue
-        begins = re.compile((r"^[ \t\v]*" if kind == _OF_LINES else "") + re.escape(str(start)), re.MULTILINE)
-        for name, value in literals.items():
-            if any(map(begins.search, _texts(value))):
-                remedy = (
-                    f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here: leave these "
-                )
-                are_names = getattr(type(task), name).names and not isinstance(value, Mapping)
-                shown = value if are_names else None  # the words of a program, or its properties, may be secret
-                raise ConfigurationError(name, shown, f"{remedy}names out of its jinja_environment_kwargs")
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """Yield the strings in a value, with keys: a template there is meant as one, though Airflow renders none."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from chain.from_iterable(map(_texts, chain(value.keys(), value.values())))
-    elif isinstance(value, list | tuple):
-        yield from chain.from_iterable(map(_texts, value))
 
 
 def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:

@@ -140,3 +140,30 @@ def test_letters_beyond_16_bits_are_whole(*, native: bool) -> None:
     params = {"names": [name, "a"], "offsets": {name: {"t": {"0": 5}}}}
     assert render(dag, plan, params=params).exclude == (name, "a")
     assert list(render(dag, alter, params=params).offsets) == [name]
+
+
+class Mail:
+    """What has templates of its own, as Airflow's notifiers have."""
+
+    template_fields = ("subject",)
+
+    def __init__(self) -> None:
+        self.subject = "{{ subject }}"
+
+
+class Mailing(PlanCleanupOperator):
+    """A site's own subclass, which has Airflow render the templates of something else, too."""
+
+    template_fields = ("mail", *PlanCleanupOperator.template_fields)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.mail = Mail()
+
+
+def test_a_subclass_may_have_something_with_templates_of_its_own() -> None:
+    """With its templates rendered, those of the arguments were read as they are."""
+    with a_dag() as dag:
+        task = Mailing(task_id="t", **STORED, max_groups="{{ most }}", exclude=["{{ keep }}-*"])
+    made = render(dag, task, most=5, keep="pay", subject="a plan")
+    assert (made.mail.subject, made.max_groups, made.exclude) == ("a plan", 5, ("pay-*",))
