@@ -105,6 +105,14 @@ class Argument(Generic[T]):
         except ValueError as exc:
             raise ConfigurationError(self._name, None, str(exc)) from None
 
+    def rendered_text(self, template: str, render: Callable[[Any], Any]) -> str | None:
+        """Return the text that a template renders to, ``None`` if it is nothing. Raises ``ConfigurationError``."""
+        try:
+            text: str = render(template)
+        except ValueError as exc:
+            raise ConfigurationError(self._name, None, str(exc)) from None
+        return None if text.strip() == "None" else text
+
     def _is_read(self, instance: object, value: Any) -> bool:
         """Return whether the value is what the reader returned before: Airflow sets literals again when it renders."""
         before = vars(instance).get(self._name, self)
@@ -178,25 +186,33 @@ class DeclaredArguments:
         texts = {name for name, argument in written.items() if argument.text and isinstance(vars(self)[name], str)}
         ours = texts.union(parsed)
         by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in ours]
+        own_render = partial(_render, self, by.arguments)
         vars(self)[_RENDERS] = True
         try:
             for name in texts:
-                text = _render(self, by.arguments, vars(self)[name])
-                setattr(self, name, None if text.strip() == "None" else text)
+                setattr(self, name, written[name].rendered_text(vars(self)[name], own_render))
             render(*by.args, **by.kwargs)
         finally:
             vars(self).pop(_RENDERS, None)
         for name, found in parsed.items():
-            vars(self)[name] = written[name].rendered(found, partial(_render, self, by.arguments))
+            vars(self)[name] = written[name].rendered(found, own_render)
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
 
 
 def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
-    """Render a template to a string also where Jinja makes Python's own objects: it makes none of what so begins."""
+    """Render a template to a string also where Jinja makes Python's own objects: it makes none of what so begins.
+
+    Raises ``ValueError``, whose text says why, for one that Jinja cannot render.
+    """
+    from jinja2 import TemplateError
+
     template = f"\ue000{value}" if isinstance(value, str) else value
-    made = task.render_template(template, rendering["context"], rendering["jinja_env"])
+    try:
+        made = task.render_template(template, rendering["context"], rendering["jinja_env"])
+    except TemplateError as exc:
+        raise ValueError(f"{json_templates.UNREADABLE}: {exc.message}") from None
     return str(made)[1:] if isinstance(value, str) else made
 
 

@@ -20,6 +20,7 @@ _QUOTES = (
     "them as one template, '{{ … | tojson }}'"
 )
 _NO_VALUE = "a value in it: its template rendered to no JSON: write it as {{ … | tojson }}"
+UNREADABLE = "its template cannot be rendered"
 _TWICE = "an item of it: its template rendered to a name that is there already, so that one of them is lost: check it"
 _INSTEAD = "write each name as {{ … | tojson }}, without quotes, or pass all of it as one template, '{{ … | tojson }}'"
 _BESIDE_BLOCK = f"has a template within quotes, beside {{% … %}}: {_INSTEAD}"
@@ -173,15 +174,18 @@ def _texts(given: Any) -> Any:
 
 def _parts(template: str) -> Iterator[tuple[str, str]]:
     """Yield what a template consists of: its ``data``, each ``variable`` and each ``block`` as a whole; no comments."""
-    from jinja2 import Environment  # heavy, and seldom needed when a DAG file is parsed
+    from jinja2 import Environment, TemplateSyntaxError  # heavy, and seldom needed when a DAG file is parsed
 
     begun = ""
-    for _, kind, text in Environment(autoescape=True).lex(template):
-        begun += text
-        if kind == "data" or kind.endswith("_end"):
-            if kind != "comment_end":
-                yield kind.removesuffix("_end"), begun
-            begun = ""
+    try:
+        for _, kind, text in Environment(autoescape=True).lex(template):
+            begun += text
+            if kind == "data" or kind.endswith("_end"):
+                if kind != "comment_end":
+                    yield kind.removesuffix("_end"), begun
+                begun = ""
+    except TemplateSyntaxError as exc:
+        raise ValueError(f"{UNREADABLE}: {exc.message}") from None
 
 
 def _quote_after(text: str, quote: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 from airflow.sdk import DAG
 from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
+from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
@@ -140,6 +141,15 @@ def test_letters_beyond_16_bits_are_whole(*, native: bool) -> None:
     params = {"names": [name, "a"], "offsets": {name: {"t": {"0": 5}}}}
     assert render(dag, plan, params=params).exclude == (name, "a")
     assert list(render(dag, alter, params=params).offsets) == [name]
+
+
+@pytest.mark.parametrize(
+    "given", ['["{{ params.group }"]', '["{{ params.group | }}"]', '["{{ params.other }}"]', ["{{ params.other }}"]]
+)
+def test_a_template_that_cannot_be_rendered_is_said_by_its_argument(given: Any) -> None:
+    """It was an error of Jinja, of which nobody saw in which argument it is."""
+    with a_dag() as dag, pytest.raises(ConfigurationError, match=r"group_ids.*its template cannot be rendered: \S"):
+        render(dag, DeleteGroupsOperator(task_id="t", **STORED, group_ids=given), params={"group": "a"})
 
 
 class Mail:
