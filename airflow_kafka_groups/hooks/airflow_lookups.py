@@ -7,6 +7,7 @@ itself, and what it raises is the reason for which nothing is known.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,13 @@ def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
     """
     if isinstance(found, PermissionError):
         return KafkaGroupsError(f"the connection {conn_id!r} cannot be read: Airflow refuses it to this task ({found})")
+    variable = f"AIRFLOW_CONN_{conn_id.upper()}"
+    if os.environ.get(variable):  # Airflow drops what is wrong with it, and goes on looking
+        remedy = (
+            "Airflow cannot read a connection out of this environment variable: write a URI, or a JSON object whose "
+            "host, login and password are strings, and all of whose names Airflow's connections have"
+        )
+        return ConfigurationError(variable, None, remedy)
     if (why := why_connection_unclear(conn_id)) is not None:
         return AirflowUnavailableError(
             f"the connection {conn_id!r} cannot be looked up ({why}): Airflow's API server or database, or a secrets "
@@ -40,7 +48,7 @@ def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
         _FIELD,
         conn_id,
         f"there is no such connection. Create it in the UI (Admin, Connections, type {HOOK_NAME!r}), with "
-        f"'airflow connections add', or as the environment variable AIRFLOW_CONN_{conn_id.upper()}",
+        f"'airflow connections add', or as the environment variable {variable}",
     )
 
 

@@ -154,3 +154,26 @@ def test_a_database_that_was_never_set_up_has_nothing(
     monkeypatch.setattr(settings, "get_engine", lambda: engine)
     monkeypatch.setattr(module, "ensure_secrets_backend_loaded", lambda: [MetastoreBackend()])
     assert (why_connection_unclear("prod") is not None) is unclear
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        '{"conn_type": "kafka_groups", "host": "b1:9092"',
+        '{"conn_type": "kafka_groups", "host": ["b1:9092", "b2:9092"]}',
+        '{"conn_type": "kafka_groups", "host": "b1", "login": "u", "password": 4711}',
+        '{"conn_type": "kafka_groups", "hosts": "b1"}',
+        "a://b://c://d",
+    ],
+    ids=["brace", "list", "number", "name", "uri"],
+)
+async def test_a_connection_of_the_environment_that_cannot_be_read_is_no_airflow_that_is_away(
+    supervisor: Supervisor, monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    """A sensor waited for it until its time was over."""
+    monkeypatch.setenv("AIRFLOW_CONN_PROD", value)
+    with pytest.raises(ConfigurationError, match=r"AIRFLOW_CONN_PROD: .*JSON") as caught:
+        _ = KafkaGroupsHook("prod").settings
+    assert "4711" not in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"AIRFLOW_CONN_PROD: .*JSON"):
+        await KafkaGroupsHook("prod").aget_conn()
