@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import smtplib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
 
 
+_NOTIFIERS = "must be Airflow's notifiers, such as [SmtpNotifier(to=…)]: objects, and no classes"
 _SILENT = ("airflow.providers.apprise.",)
 """Modules of notifiers that do not tell whether a message was sent: Apprise returns it, and Airflow's hook drops it."""
 
@@ -63,7 +64,7 @@ class NotifyOwnersOperator(DryRunOperator):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.notifiers = tuple(notifiers) if isinstance(notifiers, Sequence) else (notifiers,)
+        self.notifiers = (notifiers,) if callable(notifiers) else _each(notifiers)
         for notifier in self.notifiers:
             _check_notifier(notifier)
 
@@ -113,8 +114,19 @@ class NotifyOwnersOperator(DryRunOperator):
         }
 
 
-def _check_notifier(notifier: BaseNotifier) -> None:
-    """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent."""
+def _each(notifiers: Iterable[BaseNotifier]) -> tuple[BaseNotifier, ...]:
+    if isinstance(notifiers, str | bytes | Mapping) or not isinstance(notifiers, Iterable):
+        raise ConfigurationError("notifiers", type(notifiers).__name__, _NOTIFIERS)
+    return tuple(notifiers)
+
+
+def _check_notifier(notifier: Any) -> None:
+    """Raise ``ConfigurationError`` for a notifier whose failed message would count as sent.
+
+    A class that is called with the context makes a notifier, and sends nothing.
+    """
+    if isinstance(notifier, type) or not callable(notifier) or inspect.iscoroutinefunction(notifier):
+        raise ConfigurationError("notifiers", getattr(notifier, "__name__", type(notifier).__name__), _NOTIFIERS)
     name = f"{type(notifier).__module__}.{type(notifier).__qualname__}"
     if inspect.iscoroutinefunction(getattr(notifier, "notify", None)):
         remedy = "its notify() is a coroutine, which nobody awaits: make it a function"

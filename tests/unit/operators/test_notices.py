@@ -210,3 +210,37 @@ def test_a_message_has_the_address_of_airflow_or_no_link(
     assert absolute_report_url_of(context) == url
     nowhere: Any = {}
     assert absolute_report_url_of(nowhere) is None
+
+
+class Quiet(BaseNotifier):
+    """A notifier of a site whose arguments all have defaults."""
+
+    def __init__(self, context: Any = None) -> None:
+        super().__init__()
+
+    def notify(self, context: Any) -> None:
+        raise OSError("no message was sent")
+
+
+async def message(context: Any) -> None:
+    raise AssertionError("nobody awaits it")
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    "given",
+    [Quiet, [Quiet], message, [message], "smtp", {"a": 1}, None],
+    ids=["class", "classes", "coroutine", "coroutines", "word", "mapping", "nothing"],
+)
+def test_what_is_no_notifier_notifies_nobody(given: Any, planned: dict[str, Any], tmp_path: Path) -> None:
+    """A class that is called makes a notifier, and sends nothing: the owner counted as notified."""
+    with pytest.raises(ConfigurationError, match=r"notifiers .*must be Airflow's notifiers"):
+        notify(tmp_path, planned, notifiers=given)
+
+
+def test_notifiers_may_be_in_any_collection(
+    planned: dict[str, Any], webhook: tuple[type[Server], WebhookNotifier], tmp_path: Path
+) -> None:
+    server, notifier = webhook
+    assert notify(tmp_path, planned, notifiers={notifier})["notified"] == {"pay": 2, "web": 1}
+    assert len(server.received) == 2
