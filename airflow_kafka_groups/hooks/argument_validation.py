@@ -34,6 +34,7 @@ _UNREAD = "_unread_arguments"
 _GIVEN = "_given_arguments"
 _FROM_MAPPED = "_airflow_from_mapped"
 _RENDERS = "_renders_arguments"
+_RENDERED = "_rendered_arguments"
 
 
 class Argument(Generic[T]):
@@ -77,7 +78,7 @@ class Argument(Generic[T]):
         if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
             value = _rendered_items(self._name, held[self._name], json_templates.whole_letters(value), names=self.names)
         value = _listed(value)
-        if is_template(value):
+        if is_template(value) and _RENDERED not in held:  # what a task sets by itself is no template any more
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
             held[_UNREAD] = unread | {self._name}
@@ -199,6 +200,8 @@ class DeclaredArguments:
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
+        if getattr(self, "_lock_for_execution", False):  # as Airflow calls the copy of a task that it is to execute
+            vars(self)[_RENDERED] = True
 
 
 def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
@@ -214,6 +217,16 @@ def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
     except TemplateError as exc:
         raise ValueError(f"{json_templates.UNREADABLE}: {exc.message}") from None
     return str(made)[1:] if isinstance(value, str) else made
+
+
+def require_read(task: object) -> None:
+    """Raise ``ConfigurationError`` for an argument whose template nobody rendered: its text would count as its value.
+
+    Airflow renders the tasks of a DAG, and not an operator whose ``execute()`` a function calls.
+    """
+    for name in sorted(_unread(task)):
+        remedy = "has a template that was not rendered: Airflow renders tasks of a DAG only. Pass the value itself"
+        raise ConfigurationError(name, None, remedy)
 
 
 def is_template(value: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,12 +13,17 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.argument_validation import require_read
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
+from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
+from tests.fakes.admin import FakeAdmin
+from tests.unit.operators import scene
 
 pytestmark = pytest.mark.safety
 
@@ -177,3 +183,35 @@ def test_a_subclass_may_have_something_with_templates_of_its_own() -> None:
         task = Mailing(task_id="t", **STORED, max_groups="{{ most }}", exclude=["{{ keep }}-*"])
     made = render(dag, task, most=5, keep="pay", subject="a plan")
     assert (made.mail.subject, made.max_groups, made.exclude) == ("a plan", 5, ("pay-*",))
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        lambda: PlanCleanupOperator(task_id="t", **STORED, exclude=["{{ keep }}-*"]),
+        lambda: RestoreGroupOffsetsOperator(task_id="t", **STORED, plan_id="p", overwrite="{{ overwrite }}"),
+        lambda: DeleteGroupsOperator(task_id="t", **STORED, group_ids=["a"], allow_hidden_topics="{{ hidden }}"),
+        lambda: PruneFilesOperator(task_id="t", **STORED, dry_run=False, keep_newest="{{ keep }}"),
+        lambda: GroupsEmptySensor(task_id="t", group_ids=["{{ group }}"]),
+    ],
+    ids=["plan", "restore", "delete", "prune", "sensor"],
+)
+def test_a_template_that_nobody_rendered_is_no_value(task: Callable[[], Any]) -> None:
+    """A function that calls ``execute()`` itself renders nothing: any text is true, and a pattern keeps nothing."""
+    with pytest.raises(ConfigurationError, match=r"(exclude|overwrite|topics|newest|group_ids): .*not rendered"):
+        task().execute({})
+
+
+def test_nothing_is_planned_by_a_pattern_that_nobody_rendered(admin: FakeAdmin, tmp_path: Path) -> None:
+    snapshot_id = scene.judged_once(admin, tmp_path, ["pay-1", "b"])
+    with pytest.raises(ConfigurationError, match="exclude"):
+        scene.plan(tmp_path, snapshot_id=snapshot_id, exclude=["{{ 'pay' }}-*"], max_share=1)
+
+
+def test_a_name_that_a_task_sets_by_itself_is_no_template() -> None:
+    with a_dag() as dag:
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=["a"]).prepare_for_execution()
+        render(dag, task)
+    task.group_ids = ["{{ a"]
+    assert task.group_ids == ["{{ a"]
+    require_read(task)
