@@ -18,6 +18,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
 from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, read_view
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, kept, of_decision
@@ -68,7 +69,8 @@ async def delete_by_name(
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
-    :param ignore_missing: whether groups that do not exist are fine. Default true.
+    :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted
+        always are. Default true.
     :param floors: what the site demands. Default: nothing.
 
     Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``,
@@ -86,7 +88,10 @@ async def delete_by_name(
         listings = (await admin.list_groups()).require_complete()
         floors.require_share(sum(group_id in listings for group_id in ids), len(listings), dry_run=request.dry_run)
         if not ignore_missing and (missing := [group_id for group_id in ids if group_id not in listings]):
-            raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
+            history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
+            before = history.deletions(request.request_id)  # what an earlier try deleted does not exist any more
+            if missing := [group_id for group_id in missing if group_id not in before]:
+                raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, cluster_id := await admin.cluster_id())

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, GroupsFailedError
 from airflow_kafka_groups.maintenance.journal import journal
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
@@ -109,3 +110,29 @@ def test_a_task_can_be_mapped_over_the_topics_of_a_group(admin: FakeAdmin, tmp_p
     assert shift(tmp_path, "a", 1, topics=["u"])["counts"]["changed"] == 1
     assert admin.groups["a"].positions == {one: 7, two: 5}
     assert shift(tmp_path, "a", 1, topics=["t"])["counts"]["kept"] == 1
+
+
+def test_a_deletion_by_name_goes_on_where_its_first_try_stopped(admin: FakeAdmin, tmp_path: Path) -> None:
+    """What the first try has deleted does not exist: that was a mistake in the list, and the rest was never deleted."""
+
+    def delete_all(*, run_id: str = "manual__1") -> dict[str, Any]:
+        operator = DeleteGroupsOperator(
+            task_id="t",
+            storage_path=str(tmp_path),
+            cluster=scene.CLUSTER,
+            group_ids=["a", "b"],
+            observe_seconds=0.01,
+        )
+        of_run: Any = {**context(-1), "run_id": run_id}
+        return operator.execute(of_run)
+
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "other": FakeGroup()}
+    admin.delete_errors = {"b": BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "refused", api="DeleteGroups")}
+    with pytest.raises(GroupsFailedError, match="'b'"):
+        delete_all()
+    assert admin.deleted == ["a"]
+    admin.delete_errors = {}
+    with pytest.raises(ConfigurationError, match=r"group_ids.*'a'.*do not exist"):
+        delete_all(run_id="manual__2")
+    done = delete_all()
+    assert (admin.deleted, done["counts"]["deleted"], done["counts"]["gone"]) == (["a", "b"], 1, 1)
