@@ -108,12 +108,16 @@ def _fitting(stat: str, tags: Mapping[str, str]) -> dict[str, str]:
 def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping[str, Any]) -> None:
     """Add facts to the event of every asset that is an outlet of the task: ``event.extra``."""
     from airflow.sdk import Asset
+    from airflow.sdk.definitions.asset import AssetRef
 
     events = context.get("outlet_events")
     if events is not None:
         for outlet in operator.outlets or ():
-            if isinstance(outlet, Asset):
-                events[outlet].extra.update(storable(dict(facts)))
+            try:
+                if isinstance(outlet, Asset | AssetRef):
+                    events[outlet].extra.update(storable(dict(facts)))
+            except Exception:  # Airflow asks its API server what a reference is of
+                log.warning("the event of %s has no facts", outlet, exc_info=True)
 
 
 def count_outcomes(operator: DeletingOperator, counts: Mapping[str, int], *, dry_run: bool) -> None:

@@ -124,3 +124,13 @@ def test_the_event_of_an_asset() -> None:
     operator, context = SimpleNamespace(outlets=[asset]), {"outlet_events": events}
     update_asset_events(cast("Any", operator), cast("Any", context), {"plan_id": "p", **_growing(plan)})
     check(events[asset].extra)
+
+
+def test_the_event_of_an_asset_that_is_named_by_a_reference() -> None:
+    """Its event had no counts. Airflow asks its API server what it is, and no task fails for it."""
+    for outlet in (Asset.ref(name="plans"), Asset.ref(uri="s3://plans")):
+        events: dict[Any, Any] = {outlet: SimpleNamespace(extra={})}
+        operator, context = SimpleNamespace(outlets=[outlet]), {"outlet_events": events}
+        update_asset_events(cast("Any", operator), cast("Any", context), {"plan_id": "p"})
+        assert events[outlet].extra == {"plan_id": "p"}
+        update_asset_events(cast("Any", operator), cast("Any", {"outlet_events": {}}), {"plan_id": "p"})
