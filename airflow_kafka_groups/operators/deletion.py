@@ -56,8 +56,8 @@ class DeleteGroupsOperator(DeletingOperator):
     Returns ``{"audit_path", "dry_run", "counts", "kept_reasons", "kept": {group: reason}, "verification", …}`` with the
     first 20 kept groups. Fails before anything is deleted when the connection is read-only, the plan is of another
     cluster, was changed, is not approved, has expired or names a protected group, or a broker did not answer the
-    listing. Fails after writing the record when a group could not be deleted, nobody knows whether it was, or the lease
-    was lost on the way: the groups that were left are kept.
+    listing. Fails after writing the record when a group could not be deleted, nobody knows whether it was, the lease
+    was lost on the way, or the task was killed: the groups that were left are kept.
     """
 
     operator_extra_links = (CleanupReportLink(),)

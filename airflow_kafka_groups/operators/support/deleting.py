@@ -149,9 +149,11 @@ class DeletingOperator(DryRunOperator):
         :param what: what it was, for people.
         :param fail_if_kept: whether what was kept is a failure. Default false.
 
-        Raises ``LeaseLostError`` if the lease was lost on the way, and ``GroupsFailedError``.
+        Raises ``LeaseLostError`` if the lease was lost on the way, ``KafkaGroupsError`` if the task was killed before
+        it was done, and ``GroupsFailedError``.
         """
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+        from airflow_kafka_groups.maintenance.deletion.recheck import Reason
 
         report, record = result.report, str(result.record)
         counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
@@ -160,6 +162,11 @@ class DeletingOperator(DryRunOperator):
             self.log.warning("%s", warning)
         if report.lease is not None and report.lease.lost is not None:
             raise LeaseLostError(report.lease.group_id, f"{report.lease.lost}. {counts}; recorded in {record}")
+        if self.stopped and (left := report.kept_reasons.get(Reason.STOPPED.value)):  # Airflow believes what it gets
+            of = len(report.outcomes)
+            raise KafkaGroupsError(
+                f"the task was killed: {left} of {of} are left for another try; recorded in {record}"
+            )
         reasons = {item.group_id: item.reason for item in report.outcomes}
         kept = report.ids(Outcome.KEPT)
         failed = [*report.ids(Outcome.FAILED, Outcome.UNKNOWN), *(kept if fail_if_kept else ())]

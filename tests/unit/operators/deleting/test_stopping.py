@@ -10,13 +10,14 @@ from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
-from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
 from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion, why_variable_stops
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
-from tests.unit.operators.scene import apply
+from tests.unit.operators.scene import CLUSTER, apply
 
 pytestmark = pytest.mark.safety
 
@@ -95,3 +96,16 @@ def test_a_task_whose_time_is_over_remembers_what_it_had_begun(
     admin.delete_hangs = False
     assert apply(tmp_path, backed_up)["counts"]["deleted"] == 0
     assert admin.deleted == []
+
+
+def test_a_task_that_is_killed_is_no_success(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:
+    """Airflow hands on the SIGTERM by which Kubernetes evicts a pod, and believes what the task then returns."""
+    plan: dict[str, Any] = {"plan_id": backed_up["plan_id"], "plan_digest": backed_up["digest"]}
+    task = DeleteGroupsOperator(task_id="t", storage_path=str(tmp_path), cluster=CLUSTER, **plan)
+    admin.before = lambda call: task.on_kill()
+    with pytest.raises(KafkaGroupsError, match=r"the task was killed: 2 of 2 are left .*recorded in ") as caught:
+        task.execute({})
+    assert not is_final(caught.value), "another try deletes them"
+    assert admin.deleted == []
+    admin.before = lambda call: None
+    assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
