@@ -22,7 +22,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks import json_templates
+from airflow_kafka_groups.hooks import json_templates, rendered_names
 from airflow_kafka_groups.hooks.own_delimiters import require_rendered
 
 P = ParamSpec("P")
@@ -40,17 +40,17 @@ _RENDERED = "_rendered_arguments"
 class Argument(Generic[T]):
     """An argument that is read whenever it is set.
 
-    :param read: the reader; wrapped in ``optional`` if the argument may be ``None``.
+    :param read: the reader; wrapped in ``optional`` if the argument may be ``None``. What one reads that is annotated
+        to return a ``str`` is text, and never JSON.
     :param templated: whether Airflow renders it. Default true.
     :param names: whether it has names, or each item of a list is one, and not any text. Default true.
-    :param text: whether it is one text, also where Jinja would make an object of it, such as a number. Default false.
     """
 
-    def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True, text: bool = False) -> None:
+    def __init__(self, read: Reader[T], *, templated: bool = True, names: bool = True) -> None:
         self._read = read
+        self._is_text = getattr(read, "__annotations__", {}).get("return") in ("str", str)
         self.templated = templated
         self.names = names
-        self.text = text
         self._name = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -74,10 +74,8 @@ class Argument(Generic[T]):
         held, unread = vars(instance), _unread(instance)
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
-            raise ConfigurationError(self._name, None, json_templates.NOTHING)
-        if self._name in unread and _RENDERS in held:  # a list that a DAG sets in its place is none of its items
-            value = _rendered_items(self._name, held[self._name], json_templates.whole_letters(value), names=self.names)
-        value = _listed(value)
+            raise ConfigurationError(self._name, None, rendered_names.NOTHING)
+        value = _listed(rendered_names.whole_letters(value) if _RENDERS in held else value)
         if is_template(value) and _RENDERED not in held:  # what a task sets by itself is no template any more
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
@@ -87,32 +85,38 @@ class Argument(Generic[T]):
             self.read(instance, value)
 
     def parse(self, value: Any) -> Any:
-        """Return what is written in JSON with templates in its strings, parsed; ``None`` for other templates.
+        """Return a text, a list or an object with its templates apart; ``None`` for what Airflow renders.
 
         Raises ``ConfigurationError`` for one that cannot be parsed.
         """
         try:
-            return None if self.text else json_templates.parse(value)
+            is_text = self._is_text and isinstance(value, str)
+            return json_templates.text_of(value) if is_text else json_templates.parse(value)
         except ValueError as exc:
-            raise ConfigurationError(self._name, value if self.names else None, str(exc)) from None
+            raise ConfigurationError(self._name, self._shown(value), str(exc)) from None
 
-    def rendered(self, parsed: Any, render: Callable[[Any], Any]) -> Any:
-        """Return what ``parse`` returned with each string rendered.
+    def rendered(self, parsed: Any, task: Any, rendering: Mapping[str, Any]) -> Any:
+        """Return what ``parse`` returned with each template rendered.
+
+        :param rendering: the ``context`` and the ``jinja_env``.
 
         Raises ``ConfigurationError`` for one that was rendered to no name, or to several.
         """
-        try:
-            return json_templates.rendered(parsed, render, names=self.names)
-        except ValueError as exc:
-            raise ConfigurationError(self._name, None, str(exc)) from None
+        as_given = partial(_render, task, rendering)
 
-    def rendered_text(self, template: str, render: Callable[[Any], Any]) -> str | None:
-        """Return the text that a template renders to, ``None`` if it is nothing. Raises ``ConfigurationError``."""
+        def as_text(template: str) -> str:
+            # Jinja makes none of Python's objects of what so begins, and takes no line end from what so ends.
+            return str(as_given(f"\ue000{template}\ue000"))[1:-1]
+
         try:
-            text: str = render(template)
+            return rendered_names.rendered(parsed, as_text, as_given, names=self.names)
         except ValueError as exc:
-            raise ConfigurationError(self._name, None, str(exc)) from None
-        return None if text.strip() == "None" else text
+            remedy, *texts = exc.args
+            raise ConfigurationError(self._name, self._shown(*texts), remedy) from None
+
+    def _shown(self, value: Any = None) -> Any:
+        """Return a value as an error may show it: a word of a program may be a secret, and so may a URL."""
+        return value if self.names and not has_secret(str(value)) else None
 
     def _is_read(self, instance: object, value: Any) -> bool:
         """Return whether the value is what the reader returned before: Airflow sets literals again when it renders."""
@@ -181,22 +185,17 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        require_rendered(self, {name: value for name, value in literals.items() if name not in given})
         written = {name: getattr(type(self), name) for name in _unread(self) - given}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
-        texts = {name for name, argument in written.items() if argument.text and isinstance(vars(self)[name], str)}
-        ours = texts.union(parsed)
-        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in ours]
-        own_render = partial(_render, self, by.arguments)
+        require_rendered(self, [name for name in literals if name not in given], written, parsed)
+        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in parsed]
         vars(self)[_RENDERS] = True
         try:
-            for name in texts:
-                setattr(self, name, written[name].rendered_text(vars(self)[name], own_render))
             render(*by.args, **by.kwargs)
         finally:
             vars(self).pop(_RENDERS, None)
         for name, found in parsed.items():
-            vars(self)[name] = written[name].rendered(found, own_render)
+            vars(self)[name] = written[name].rendered(found, self, by.arguments)
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])
@@ -205,18 +204,14 @@ class DeclaredArguments:
 
 
 def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
-    """Render a template to a string also where Jinja makes Python's own objects: it makes none of what so begins.
-
-    Raises ``ValueError``, whose text says why, for one that Jinja cannot render.
-    """
+    """Render a value as Airflow does. Raises ``ValueError``, whose text says why, for what Jinja cannot render."""
     from jinja2 import TemplateError
 
-    template = f"\ue000{value}" if isinstance(value, str) else value
     try:
-        made = task.render_template(template, rendering["context"], rendering["jinja_env"])
-    except TemplateError as exc:
-        raise ValueError(f"{json_templates.UNREADABLE}: {exc.message}") from None
-    return str(made)[1:] if isinstance(value, str) else made
+        return task.render_template(value, rendering["context"], rendering["jinja_env"])
+    except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
+        what = exc if isinstance(exc, TemplateError) else type(exc).__name__  # others may show what is secret
+        raise ValueError(f"a template in it cannot be rendered ({what}): check what it refers to") from None
 
 
 def require_read(task: object) -> None:
@@ -251,23 +246,6 @@ def _listed(value: Any) -> Any:
 def _is_literal(task: object, name: str) -> bool:
     """Return whether a name is that of an argument without a template in it, which was read."""
     return isinstance(getattr(type(task), name, None), Argument) and name not in _unread(task)
-
-
-def _rendered_items(name: str, before: Any, rendered: Any, *, names: bool) -> Any:
-    """Return what an argument was rendered to, with the items of a list that are no templates as they were.
-
-    Raises ``ConfigurationError`` for a template in it that became ``None``: a part of a storage's path makes another
-    storage, without a journal. Of all of it, the reader says what may be nothing.
-    """
-    if isinstance(before, str) and isinstance(rendered, str) and names:
-        text = rendered.strip()
-        if text != "None" and json_templates.has_none(json_templates.beside_of(before), text):
-            raise ConfigurationError(
-                name, None if has_secret(rendered) else rendered, f"a part of it: {json_templates.NOTHING}"
-            )
-    if not isinstance(before, list | tuple) or not isinstance(rendered, list | tuple) or len(before) != len(rendered):
-        return rendered
-    return [value if is_template(item) else item for item, value in zip(before, rendered, strict=True)]
 
 
 def _outputs(task: Any, context: Mapping[str, Any]) -> set[str]:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import wraps
 from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -119,7 +120,7 @@ def read_integer(field: str, value: Any, *, minimum: int = 0, maximum: int | Non
 
 def optional(read: Callable[[str, Any], T]) -> Callable[[str, Any], T | None]:
     """Return a reader that also accepts ``None``: the argument is not given."""
-    return lambda field, value: None if value is None else read(field, value)
+    return wraps(read)(lambda field, value: None if value is None else read(field, value))
 
 
 def one_of(*choices: str) -> Callable[[str, Any], str]:

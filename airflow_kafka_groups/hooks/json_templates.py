@@ -1,52 +1,62 @@
-"""Templates in lists and objects: each is one name, and no part of the list around it.
+"""Templates in lists, objects and texts, told apart from what is around them before anything is rendered.
 
-A list or an object in JSON with templates in its strings is parsed before it is rendered, and each string is rendered
-by itself. So a name in it is one string, whatever signs it has: in the text of a list, ``b","c`` would be two groups.
+A list or an object in JSON with templates in its strings is parsed first. So what is filled in is one string, whatever
+signs it has: in the text of a list, ``b","c`` would be two groups. ``rendered_names`` renders what is found here.
 """
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
-NOTHING = "its template rendered to nothing: check what it refers to"
-_SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
-_QUOTES = (
-    "an item of it: its template rendered to a quote or a backslash, which JSON does not take for text: pass all of "
-    "them as one template, '{{ … | tojson }}'"
-)
-_NO_VALUE = "a value in it: its template rendered to no JSON: write it as {{ … | tojson }}"
-UNREADABLE = "its template cannot be rendered"
-_TWICE = "an item of it: its template rendered to a name that is there already, so that one of them is lost: check it"
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_WRITTEN_TWICE = "has a name twice in one place, so that one of them would be lost: write each once"
 _INSTEAD = "write each name as {{ … | tojson }}, without quotes, or pass all of it as one template, '{{ … | tojson }}'"
 _BESIDE_BLOCK = f"has a template within quotes, beside {{% … %}}: {_INSTEAD}"
 _WITHIN_QUOTES = f"has a template within quotes that writes quotes itself: {_INSTEAD}"
 _NO_JSON = f"has a template within quotes, and is no JSON around it: {_INSTEAD}"
+_HAS_MARK = f"has a template within quotes, and a sign U+E000 to U+E002, which stands for templates here: {_INSTEAD}"
+_UNREADABLE = "has a template that Jinja cannot read: close each {{ … }} and {% … %}"
 
-_TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
-_EXPRESSION = re.compile(r"(?:\s*\{\{-|\{\{).*?(?:-\}\}\s*|\}\})", re.DOTALL)
+TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _MARK = re.compile("[\ue000\ue001]([0-9]+)\ue002")
 """What stands for a template while JSON is parsed: within quotes, or beside strings."""
+_MARK_SIGN = re.compile(r"[\ue000-\ue002]|\\ue00[0-2]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
     """A string with templates in it.
 
-    :param beside: what is before, between and after its templates.
-    :param in_json: whether it is a string in JSON.
-    :param is_value: whether it is a template that stands beside strings, and is rendered to JSON.
+    :param pieces: what is before a template, the template, what is before the next one, and so on.
+    :param in_json: whether it is written in JSON. Default false.
+    :param has_block: whether it has ``{% … %}``, and so is a single template: ``("", template)``. Default false.
     """
 
-    template: str
-    beside: tuple[str, ...]
+    pieces: tuple[str, ...]
     in_json: bool = False
-    is_value: bool = False
+    has_block: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A template that stands beside strings in JSON, and is rendered to any value in it."""
+
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What Airflow renders: a value beside a template in a key, or another task's output."""
+
+    value: Any
 
 
 def has_template(text: str) -> bool:
@@ -55,19 +65,18 @@ def has_template(text: str) -> bool:
 
 
 def parse(given: Any) -> Any:
-    """Return a list or an object that is written in JSON, with a ``Text`` for each string that has templates.
+    """Return a list or an object with a ``Text`` for each string that has templates: one in JSON, or Python's own.
 
-    Also a mapping with templates in its keys, of which Airflow renders none, and a list of templates, of which Jinja
-    may make Python's own objects. ``None`` for other arguments, which Airflow renders: also for JSON whose templates
-    all stand beside strings, since these write JSON themselves.
+    ``None`` for other arguments, which Airflow renders: also for JSON whose templates all stand beside strings, since
+    these write JSON themselves, and for mappings without a template in a key.
 
     Raises ``ValueError``, whose text is the remedy, for templates within quotes of what cannot be parsed.
     """
-    if isinstance(given, Mapping) and _has_templates_in_keys(given):
-        return _texts(given)
-    if isinstance(given, list | tuple) and any(isinstance(each, str) and has_template(each) for each in given):
-        return _texts(given)
-    if not isinstance(given, str) or not _TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
+    if isinstance(given, list | tuple):
+        return [text_of(each) if isinstance(each, str) else Given(each) for each in given]
+    if isinstance(given, Mapping):
+        return _keyed(given) if _has_templates_in_keys(given) else None
+    if not isinstance(given, str) or not TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
         return None
     marked, quote, within = list[str](), "", list[str]()
     parts = list(_parts(given))
@@ -79,113 +88,70 @@ def parse(given: Any) -> Any:
         return None
     if any(kind not in ("data", "variable") for kind, _ in parts):
         raise ValueError(_BESIDE_BLOCK)
+    if any(kind == "data" and _MARK_SIGN.search(text) for kind, text in parts):
+        raise ValueError(_HAS_MARK)
     if any(map(_writes_quotes, within)):
         raise ValueError(_WITHIN_QUOTES)
     try:
-        return _with_texts(json.loads("".join(marked)), [text for _, text in parts])
-    except ValueError:
+        return _with_texts(read_json("".join(marked)), [text for _, text in parts])
+    except json.JSONDecodeError:
         raise ValueError(_NO_JSON) from None
 
 
-def rendered(parsed: Any, render: Callable[[Any], Any], *, names: bool) -> Any:
-    """Return what ``parse`` returned with each string rendered.
+def text_of(given: str) -> Text | str:
+    """Return a text with its templates apart; itself if it has none. One with blocks is a single template.
 
-    :param render: renders a template to a string, and other values as Airflow does.
-    :param names: whether the strings are names, and not any text.
-
-    Raises ``ValueError``, whose text is the remedy, for a string that was rendered to no name, to several, or to one
-    that is there already.
+    Raises ``ValueError``, whose text is the remedy, for a template without an end.
     """
-    if isinstance(parsed, list):
-        return [rendered(each, render, names=names) for each in parsed]
-    if isinstance(parsed, dict):
-        found = {
-            rendered(key, render, names=names): rendered(value, render, names=names) for key, value in parsed.items()
-        }
-        if len(found) < len(parsed):
-            raise ValueError(_TWICE)
-        return found
-    if not isinstance(parsed, Text):
-        return parsed if isinstance(parsed, str) else render(parsed)  # another task's output, in a mapping
-    text: str = render(parsed.template)
-    if parsed.is_value:
-        try:
-            return json.loads(text)
-        except ValueError:
-            raise ValueError(_NO_VALUE) from None
-    if remedy := remedy_of(parsed.beside, text, names=names):
-        raise ValueError(remedy)
-    if names and parsed.in_json and any(text.count(sign) > "".join(parsed.beside).count(sign) for sign in '"\\'):
-        raise ValueError(_QUOTES)  # as of a macro that joins several names for JSON
-    return text
-
-
-def beside_of(template: str) -> tuple[str, ...]:
-    """Return what is before, between and after the expressions in a template."""
-    return tuple(_EXPRESSION.split(template.strip()))
-
-
-def remedy_of(beside: Sequence[str], text: str, *, names: bool) -> str:
-    """Return what to do about an item whose template was rendered to nothing or to several; empty for a good one."""
-    text = text.strip()
-    if text == "None" or (names and has_none(beside, text)):
-        return f"an item of it: {NOTHING}"
-    return _SEVERAL if names and ("\n" in text or _is_text_of_list(text)) else ""
-
-
-def has_none(beside: Sequence[str], text: str) -> bool:
-    """Return whether an expression in a template, such as that of ``{{ team }}-*``, was rendered to ``None``."""
-    first, *others = beside
-    if not (others and text.startswith(first) and text.endswith(others[-1])):
-        return False
-    parts, begin, end = list[str](), len(first), len(text) - len(others[-1])
-    for each in others[:-1]:  # each where it comes first: a pattern would try all places, for hours in a long text
-        if (found := text.find(each, begin, end)) < 0:
-            return False
-        parts.append(text[begin:found])
-        begin = found + len(each)
-    return begin <= end and "None" in (*parts, text[begin:end])
-
-
-def _is_text_of_list(text: str) -> bool:
-    """Return whether a string is a list of strings, in Python or JSON. ``[0-9]`` is none: it is a pattern."""
-    if (text[:1], text[-1:]) not in (("[", "]"), ("(", ")")):
-        return False
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+    if not has_template(given):
+        return given
+    pieces, parts = [""], list(_parts(given))
+    if any(kind not in ("data", "variable") for kind, _ in parts):
+        return Text(("", given), has_block=True)
+    for kind, text in parts:
+        if kind == "data":
+            pieces[-1] += text
+        else:
+            pieces += [text, ""]
+    return Text(tuple(pieces))
 
 
 def _has_templates_in_keys(given: Any) -> bool:
-    if isinstance(given, Mapping):
-        return any(map(has_template, map(str, given))) or any(map(_has_templates_in_keys, given.values()))
-    return isinstance(given, list | tuple) and any(map(_has_templates_in_keys, given))
+    return isinstance(given, Mapping) and any(
+        (isinstance(key, str) and has_template(key)) or _has_templates_in_keys(value) for key, value in given.items()
+    )
 
 
-def _texts(given: Any) -> Any:
-    if isinstance(given, Mapping):
-        return {_texts(key): _texts(value) for key, value in given.items()}
-    if isinstance(given, list | tuple):
-        return [_texts(each) for each in given]
-    return Text(given, beside_of(given)) if isinstance(given, str) and has_template(given) else given
+def _keyed(given: Any) -> Any:
+    """Return a mapping with the templates in its keys apart, of which Airflow renders none."""
+    if not isinstance(given, Mapping):
+        return given if isinstance(given, str) and not has_template(given) else Given(given)
+    return {text_of(key) if isinstance(key, str) else key: _keyed(value) for key, value in given.items()}
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment  # heavy, and seldom needed when a DAG file is parsed
+
+    return Environment(autoescape=True)
 
 
 def _parts(template: str) -> Iterator[tuple[str, str]]:
     """Yield what a template consists of: its ``data``, each ``variable`` and each ``block`` as a whole; no comments."""
-    from jinja2 import Environment, TemplateSyntaxError  # heavy, and seldom needed when a DAG file is parsed
+    from jinja2 import TemplateSyntaxError
 
     begun = ""
     try:
-        for _, kind, text in Environment(autoescape=True).lex(template):
+        for _, kind, text in _environment().lex(template):
             begun += text
             if kind == "data" or kind.endswith("_end"):
                 if kind != "comment_end":
                     yield kind.removesuffix("_end"), begun
                 begun = ""
     except TemplateSyntaxError as exc:
-        raise ValueError(f"{UNREADABLE}: {exc.message}") from None
+        raise ValueError(f"{_UNREADABLE} ({exc.message})") from None
+    if begun:
+        raise ValueError(_UNREADABLE)
 
 
 def _quote_after(text: str, quote: str) -> str:
@@ -204,28 +170,28 @@ def _writes_quotes(expression: str) -> bool:
     return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
 
 
+def read_json(text: str) -> Any:
+    """Return parsed JSON. Raises ``ValueError``, whose text is the remedy, for a name that is twice in an object."""
+    return json.loads(text, object_pairs_hook=_each_once)
+
+
+def _each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    pairs = list(pairs)
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError(_WRITTEN_TWICE)
+    return found
+
+
 def _with_texts(found: Any, parts: Sequence[str]) -> Any:
     """Return parsed JSON with the templates where their marks are."""
     if isinstance(found, list):
         return [_with_texts(each, parts) for each in found]
     if isinstance(found, dict):
         if any(key.startswith("\ue001") for key in found):
-            raise ValueError("a key is a string")
-        return {_with_texts(key, parts): _with_texts(value, parts) for key, value in found.items()}
+            raise ValueError(_NO_JSON)
+        return _each_once((_with_texts(key, parts), _with_texts(value, parts)) for key, value in found.items())
     if not isinstance(found, str) or not _MARK.search(found):
         return found
-    template = _MARK.sub(lambda mark: parts[int(mark[1])], found)
-    return Text(template, tuple(_MARK.split(found)[::2]), in_json=True, is_value=found.startswith("\ue001"))
-
-
-def whole_letters(value: Any) -> Any:
-    """Return a value in which letters are whole: JSON writes some as two halves, and Python's reader leaves these."""
-    if isinstance(value, str):
-        halves = any("\ud800" <= letter <= "\udfff" for letter in value)
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if halves else value
-    for kind in (list, tuple, set):
-        if isinstance(value, kind):
-            return kind(map(whole_letters, value))
-    if isinstance(value, dict):
-        return {whole_letters(key): whole_letters(each) for key, each in value.items()}
-    return value
+    pieces = _MARK.split(found)
+    pieces[1::2] = [parts[int(number)] for number in pieces[1::2]]
+    return Value(pieces[1]) if found.startswith("\ue001") else Text(tuple(pieces), in_json=True)

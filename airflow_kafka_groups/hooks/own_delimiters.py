@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
+from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 _OF_LINES = "line_statement_prefix"
-_DELIMITERS = ("variable_start_string", "block_start_string", _OF_LINES)
+_DELIMITERS = {"variable_start_string": "{{", "block_start_string": "{%", _OF_LINES: ""}
 
 
-def require_rendered(task: Any, literals: Mapping[str, Any]) -> None:
-    """Raise ``ConfigurationError`` for an argument with a template in the DAG's own delimiters: it was read as it is.
+def require_rendered(task: Any, literals: Collection[str], templates: Collection[str], parsed: Collection[str]) -> None:
+    """Raise ``ConfigurationError`` for an argument with a template that is not rendered in a DAG with own delimiters.
 
-    The pattern ``<< team >>-*`` keeps nothing.
+    The pattern ``<< team >>-*`` keeps nothing, nor does ``{{ team }}-*`` in a DAG whose templates begin with ``<<``.
+
+    :param literals: the names of arguments without a template.
+    :param templates: those of arguments that have one.
+    :param parsed: those of them whose templates are rendered one by one.
     """
     own: Mapping[str, Any] = (task.dag.jinja_environment_kwargs or {}) if task.has_dag() else {}
-    for kind, start in ((name, own.get(name)) for name in _DELIMITERS):
-        if start in (None, "{{", "{%"):
+    for kind, usual in _DELIMITERS.items():
+        if (start := own.get(kind)) in (None, "{{", "{%"):
             continue
         begins = re.compile((r"^[ \t\v]*" if kind == _OF_LINES else "") + re.escape(str(start)), re.MULTILINE)
-        for name, value in literals.items():
-            if any(map(begins.search, _texts(value))):
-                remedy = (
-                    f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here: leave these "
-                )
-                are_names = getattr(type(task), name).names and not isinstance(value, Mapping)
-                shown = value if are_names else None  # the words of a program, or its properties, may be secret
-                raise ConfigurationError(name, shown, f"{remedy}names out of its jinja_environment_kwargs")
+        for name in (*literals, *templates):
+            value, argument = vars(task)[name], getattr(type(task), name)
+            texts = list(_texts(value))
+            # All of what Airflow renders is rendered. A program may have templates of its own.
+            as_written = texts if name in literals or name in parsed else []
+            if any(map(begins.search, as_written)):
+                why = f"has {start!r}, which begins a template in this DAG; only {{{{ and {{% do so here"
+            elif usual and name in templates and argument.names and any(usual in each for each in texts):
+                why = f"has {usual!r}, which begins no template in this DAG, and is not rendered"
+            else:
+                continue
+            is_shown = argument.names and not isinstance(value, Mapping) and not has_secret(str(value))
+            remedy = f"{why}: leave these names out of its jinja_environment_kwargs"
+            raise ConfigurationError(name, value if is_shown else None, remedy)
 
 
 def _texts(value: Any) -> Iterator[str]:

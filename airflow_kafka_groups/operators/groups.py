@@ -46,7 +46,7 @@ class _ListingOperator(KafkaGroupsOperator):
     """
 
     storage_path = Argument(optional(read_storage_path))
-    cluster = Argument(optional(read_text), text=True)
+    cluster = Argument(optional(read_text))
 
     @sets_arguments
     def __init__(self, *, storage_path: str | None = None, cluster: str | None = None, **kwargs: Any) -> None:

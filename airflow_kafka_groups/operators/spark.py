@@ -65,7 +65,7 @@ class GroupOffsetsToSparkOperator(StoredOperator):
     Fails if the group is not in the snapshot, has members, no commits, or could not be read.
     """
 
-    group_id = Argument(_read_group_id, text=True)
+    group_id = Argument(_read_group_id)
     snapshot_id = Argument(optional(read_text))
     for_commit = Argument(read_switch, templated=False)
 

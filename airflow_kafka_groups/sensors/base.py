@@ -51,7 +51,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
 
     ui_color = "#e2d4f0"
 
-    kafka_groups_conn_id = Argument(read_text, text=True)
+    kafka_groups_conn_id = Argument(read_text)
     deferrable = Argument(read_switch, templated=False)
 
     def __init__(

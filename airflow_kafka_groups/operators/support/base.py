@@ -60,7 +60,7 @@ class KafkaGroupsOperator(DeclaredArguments, BaseOperator):
     final_here: ClassVar[tuple[type[Exception], ...]] = ()
     """Failures that this task does not retry, although other tasks do."""
 
-    kafka_groups_conn_id = Argument(read_text, text=True)
+    kafka_groups_conn_id = Argument(read_text)
 
     @sets_arguments
     def __init__(self, *, kafka_groups_conn_id: str = "kafka_groups_default", **kwargs: Any) -> None:
@@ -84,7 +84,7 @@ class StoredOperator(KafkaGroupsOperator):
     """
 
     storage_path = Argument(read_storage_path)
-    cluster = Argument(optional(read_text), text=True)
+    cluster = Argument(optional(read_text))
 
     @sets_arguments
     def __init__(self, *, storage_path: str, cluster: str | None = None, **kwargs: Any) -> None:

@@ -154,7 +154,7 @@ def test_letters_beyond_16_bits_are_whole(*, native: bool) -> None:
 )
 def test_a_template_that_cannot_be_rendered_is_said_by_its_argument(given: Any) -> None:
     """It was an error of Jinja, of which nobody saw in which argument it is."""
-    with a_dag() as dag, pytest.raises(ConfigurationError, match=r"group_ids.*its template cannot be rendered: \S"):
+    with a_dag() as dag, pytest.raises(ConfigurationError, match=r"group_ids.*cannot (be rendered|read)"):
         render(dag, DeleteGroupsOperator(task_id="t", **STORED, group_ids=given), params={"group": "a"})
 
 

@@ -235,3 +235,52 @@ def test_no_offset_is_lost_to_a_name_that_is_there_already(given: Any, *, native
         task = AlterGroupOffsetsOperator(task_id="t", **STORED, offsets=given)
     with pytest.raises(ConfigurationError, match=r"offsets.*(once in its place|there already)"):
         task.render_template_fields({"params": {"one": "a"}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("topics", ['{"t": {"0": 5, "0": 7}}', '{"t": {"0": 5}}, "{{ params.one }}": {"t": {"0": 7}}'])
+def test_no_offset_is_lost_to_a_name_that_is_written_twice(topics: str, *, native: bool) -> None:
+    """JSON's reader refuses it where there is no template in it: here the second one counted."""
+    given: Any = '{"{{ params.one }}": %s}'
+    with pytest.raises(ConfigurationError, match=r"offsets.*has a name twice in one place"):
+        task_with(native, AlterGroupOffsetsOperator, offsets=given % topics)
+    task = task_with(native, AlterGroupOffsetsOperator, offsets=given % "{{ params.topics }}")
+    with pytest.raises(ConfigurationError, match=r"offsets.*has a name twice in one place"):
+        task.render_template_fields({"params": {"one": "a", "topics": '{"t": {"0": 5, "0": 7}}'}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_template_that_jinja_refuses_is_an_error_that_names_its_argument(*, native: bool) -> None:
+    """It was an error of Jinja about a sign, or about a name, in any of the arguments of any of the tasks."""
+    with pytest.raises(ConfigurationError, match=r"group_ids.*params.group.*Jinja cannot read.*unexpected '}'"):
+        task_with(native, group_ids='["a", "{{ params.group }"]')
+    task = task_with(native, group_ids='["a", "{{ parms.group }}"]')
+    with pytest.raises(ConfigurationError, match=r"group_ids: a template.*cannot be rendered .'parms' is undef"):
+        task.render_template_fields({"params": {"group": "a"}})
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_values_beside_a_template_in_a_key_are_rendered_as_airflow_does(*, native: bool) -> None:
+    """Where Jinja makes Python's objects, ``False`` was a text by the key beside it: a switch that is on."""
+    given = {"conf": {"spark.{{ params.name }}": "{{ params.size }}"}, "verbose": "{{ params.verbose }}"}
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = KafkaSparkSubmitOperator(task_id="t", application="x.py", spark=given)
+    task.render_template_fields({"params": {"name": "x", "size": 5, "verbose": False}})
+    conf, verbose = (5, False) if native else ("5", "False")
+    assert task.spark == {"conf": {"spark.x": conf}, "verbose": verbose}
+
+
+def test_a_key_that_is_rendered_may_have_any_sign() -> None:
+    """In JSON, a quote may be of a macro that joins several names; in a mapping, a key is one name."""
+    given: Any = {"{{ params.group }}": {"t": {0: 5}}}
+    task = task_with(False, AlterGroupOffsetsOperator, offsets=given)
+    task.render_template_fields({"params": {"group": 'CORP\\"x"'}})
+    assert list(task.offsets) == ['CORP\\"x"']
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_line_end_in_json_is_a_part_of_the_name(*, native: bool) -> None:
+    """Jinja takes it from the end of what it renders, once the list, and each name by now: another group was meant."""
+    task = task_with(native, group_ids='["orders-{{ params.site }}\\n"]')
+    task.render_template_fields({"params": {"site": "eu"}})
+    assert task.group_ids == ["orders-eu\n"]

@@ -224,6 +224,27 @@ def test_an_error_about_such_a_template_shows_nothing_else_of_a_job(given: Any) 
     assert "sesame" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("own", "given"),
+    [
+        ({"variable_start_string": "<<", "variable_end_string": ">>"}, ["a", "{{ params.team }}-*"]),
+        ({"variable_start_string": "<<", "variable_end_string": ">>"}, '["a", "{{ params.team }}-*"]'),
+        ({"block_start_string": "<%", "block_end_string": "%>"}, ["a", "{% if true %}b{% endif %}-*"]),
+    ],
+)
+def test_a_template_in_the_usual_delimiters_is_no_pattern_that_keeps_nothing_where_the_dag_has_its_own(
+    own: dict[str, str], given: Any
+) -> None:
+    """It was not rendered, and the groups of that team were planned."""
+    task = in_delimiters(own, PlanCleanupOperator, **STORED, exclude=given)
+    with pytest.raises(ConfigurationError, match=r"exclude.*'\{[{%]', which begins no template in this DAG"):
+        task.render_template_fields({"params": {"team": "b"}})
+    own |= {"variable_start_string": "<<", "variable_end_string": ">>"}
+    job = in_delimiters(own, KafkaSparkSubmitOperator, application="/my/job.py", application_args=["{{ its_own }}"])
+    job.render_template_fields({})
+    assert job.application_args == ["{{ its_own }}"]
+
+
 @pytest.mark.parametrize("by_keywords", [False, True])
 def test_a_group_of_another_tasks_output_may_be_called_like_such_a_template(
     monkeypatch: pytest.MonkeyPatch, *, by_keywords: bool
