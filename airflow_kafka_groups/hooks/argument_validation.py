@@ -15,7 +15,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
@@ -23,6 +23,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks import json_templates, rendered_names
+from airflow_kafka_groups.hooks.json_templates import is_template, listed
 from airflow_kafka_groups.hooks.own_delimiters import require_rendered
 
 P = ParamSpec("P")
@@ -75,7 +76,7 @@ class Argument(Generic[T]):
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, rendered_names.NOTHING)
-        value = _listed(rendered_names.whole_letters(value) if _RENDERS in held else value)
+        value = listed(rendered_names.whole_letters(value) if _RENDERS in held else value)
         if is_template(value) and _RENDERED not in held:  # what a task sets by itself is no template any more
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
@@ -222,25 +223,6 @@ def require_read(task: object) -> None:
     for name in sorted(_unread(task)):
         remedy = "has a template that was not rendered: Airflow renders tasks of a DAG only. Pass the value itself"
         raise ConfigurationError(name, None, remedy)
-
-
-def is_template(value: Any) -> bool:
-    """Return whether a value is not known yet: a template, another task's output, or a collection with one in it."""
-    if isinstance(value, str):
-        return json_templates.has_template(value)
-    if isinstance(value, list | tuple):
-        return any(is_template(item) for item in value)
-    if isinstance(value, Mapping):
-        return any(is_template(item) for pair in value.items() for item in pair)
-    return hasattr(value, "iter_references")  # an XComArg
-
-
-def _listed(value: Any) -> Any:
-    """Return a set, or what can be looked through once, as a list: only there, templates are found and rendered."""
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=str)  # of strings, each process has another order
-    single = isinstance(value, str | bytes | list | tuple | Mapping) or hasattr(value, "iter_references")
-    return list(value) if isinstance(value, Iterable) and not single else value
 
 
 def _is_literal(task: object, name: str) -> bool:

@@ -64,6 +64,25 @@ def has_template(text: str) -> bool:
     return "{{" in text or "{%" in text
 
 
+def is_template(value: Any) -> bool:
+    """Return whether a value is not known yet: a template, another task's output, or a collection with one in it."""
+    if isinstance(value, str):
+        return has_template(value)
+    if isinstance(value, list | tuple):
+        return any(is_template(item) for item in value)
+    if isinstance(value, Mapping):
+        return any(is_template(item) for pair in value.items() for item in pair)
+    return hasattr(value, "iter_references")  # an XComArg
+
+
+def listed(value: Any) -> Any:
+    """Return a set, or what can be looked through once, as a list: only there, templates are found and rendered."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=str)  # of strings, each process has another order
+    single = isinstance(value, str | bytes | list | tuple | Mapping) or hasattr(value, "iter_references")
+    return list(value) if isinstance(value, Iterable) and not single else value
+
+
 def parse(given: Any) -> Any:
     """Return a list or an object with a ``Text`` for each string that has templates: one in JSON, or Python's own.
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
@@ -92,7 +92,11 @@ class GroupsEventTrigger(BaseEventTrigger):
             read_switch,
             read_text,
         )
+        from airflow_kafka_groups.hooks.json_templates import listed
 
+        include, exclude = listed(include), listed(exclude)
+        given = {"kafka_groups_conn_id": kafka_groups_conn_id, "include": include, "exclude": exclude}
+        _refuse_templates({**given, "policy_file": policy_file})
         self.event = event
         self.kafka_groups_conn_id = read_text("kafka_groups_conn_id", kafka_groups_conn_id)
         self.include = list(read_patterns("include", include))
@@ -208,6 +212,16 @@ class GroupsEventTrigger(BaseEventTrigger):
             growth=FamilyGrowth(self.max_growth_per_day or 0.0),
             policy=None if self.policy_file is None else partial(open_policy, "policy_file", self.policy_file),
         )
+
+
+def _refuse_templates(arguments: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` for an argument with a template: nobody renders it, and it is read as it is."""
+    from airflow_kafka_groups.hooks.json_templates import is_template
+
+    for name, value in arguments.items():
+        if is_template(value):  # it may be a URL with a password, which is not shown
+            remedy = "has a template, and Airflow renders none for the trigger of an asset: write the value itself"
+            raise ConfigurationError(name, None, remedy)
 
 
 def _first(names: Iterable[str]) -> list[str]:
