@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -48,3 +49,14 @@ def _examine_test_button(report: Report) -> None:
     else:
         text = "Connections cannot be tested in the UI ([core] test_connection)."
         report.warn("Test button", text, "Set AIRFLOW__CORE__TEST_CONNECTION=Enabled, or use this command.")
+
+
+def executors_elsewhere() -> list[str]:
+    """Return the executors of this Airflow that run tasks on other machines; none where Airflow is not installed."""
+    if not _installed("airflow.configuration"):
+        return []
+    from airflow.configuration import conf
+
+    named = re.split(r"[,;]", conf.get("core", "executor", fallback=""))
+    names = [re.split(r"[.:=]", each.strip())[-1] for each in named]
+    return [name for name in names if name not in ("", "LocalExecutor")]

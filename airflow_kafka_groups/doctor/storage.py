@@ -6,6 +6,7 @@ import secrets
 import shutil
 from contextlib import suppress
 
+from airflow_kafka_groups.doctor.airflow_settings import executors_elsewhere
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import (
@@ -46,6 +47,7 @@ def examine_storage(root: StoragePath, report: Report) -> None:
         with suppress(Exception):  # what is left over has no meaning to anybody
             remove_file(probe)
             remove_folder(folder)
+    _examine_place(root, report)
     _examine_space(root, report)
 
 
@@ -55,6 +57,14 @@ def _examine_listing(folder: StoragePath, probe: StoragePath, report: Report) ->
         return
     text = "A new file is not listed at once: the storage lists late."
     report.warn("listing", text, "Nothing: journal and backups do not rely on listings; reports may lag.")
+
+
+def _examine_place(root: StoragePath, report: Report) -> None:
+    """Warn of a folder of one machine where tasks run on others: a backup would be gone with the pod of its task."""
+    if local_path(root) is None or not (elsewhere := executors_elsewhere()):
+        return
+    text = f"{root} is a folder of this machine, and {', '.join(elsewhere)} runs tasks on others."
+    report.warn("place", text, "Let all workers, Spark and the API server share it, or use an object store.")
 
 
 def _examine_space(root: StoragePath, report: Report) -> None:

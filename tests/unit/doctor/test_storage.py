@@ -78,3 +78,23 @@ def test_a_folder_that_this_user_may_not_enter_ends_no_other_check(
     checks = found(tmp_path / "locked" / "kafka-groups")
     monkeypatch.undo()
     assert checks == {"storage": Status.FAILED}
+
+
+@pytest.mark.parametrize(
+    ("executor", "elsewhere"),
+    [
+        ("LocalExecutor", None),
+        ("KubernetesExecutor", "KubernetesExecutor"),
+        ("LocalExecutor,CeleryExecutor;team=my.module.OursExecutor", "CeleryExecutor, OursExecutor"),
+    ],
+)
+def test_a_folder_of_one_machine_is_no_storage_for_tasks_on_others(
+    executor: str, elsewhere: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a pod for each task, backup and journal of a deletion by name are gone when it ends."""
+    monkeypatch.setenv("AIRFLOW__CORE__EXECUTOR", executor)
+    report = Report()
+    examine_storage(tmp_path, report)
+    places = [finding for finding in report.findings if finding.check == "place"]
+    assert [finding.status for finding in places] == ([Status.WARNING] if elsewhere else [])
+    assert not elsewhere or f"{elsewhere} runs tasks" in places[0].text
