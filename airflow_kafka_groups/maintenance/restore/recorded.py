@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_ch
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.maintenance.restore.in_flight import wait_for_deletions
-from airflow_kafka_groups.maintenance.restore.why_kept import DELETED_MEANWHILE
+from airflow_kafka_groups.maintenance.restore.why_kept import DELETED_MEANWHILE, Unread
 from airflow_kafka_groups.maintenance.storage import (
     Layout,
     Progress,
@@ -146,7 +146,8 @@ async def _once_more(
         await _record(place, head, [again.get(change.group_id, change) for change in changes])
     except KafkaGroupsError as error:  # what was restored is on record in any case
         log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
-        return results
+        why = Unread(f"{DELETED_MEANWHILE}, and it is not restored: {error}")  # nobody uses it: the task has to fail
+        return [replace(result, reason=why) if result.group_id in gone else result for result in results]
     done = {result.group_id: result for result in await apply(list(again.values()))}
     return [done.get(result.group_id, result) for result in results]
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import GroupsFailedError
+from airflow_kafka_groups.exceptions import GroupsFailedError, StorageError
+from airflow_kafka_groups.maintenance.restore import from_backup
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_changes import (
@@ -76,3 +77,25 @@ def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(
     del admin.ends[U0]
     assert kind(task_id="t", dry_run=False, **stored, **change).execute({})["counts"]["changed"] == 2
     assert {admin.groups[name].positions[U0] for name in "ab"} == {positions[T0]}, "and the rest by the next try"
+
+
+def test_a_group_that_was_deleted_meanwhile_and_is_not_restored_is_no_success(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was kept as one that somebody uses: the task was a success, with the group gone."""
+    admin.groups = {"a": FakeGroup({T0: 5}), "b": FakeGroup({T0: 5})}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a", "b"], **stored).execute({})
+
+    def fail(*_: Any) -> None:
+        raise StorageError("503 Slow Down")
+
+    def delete(call: str) -> None:
+        if call == "describe" and "b" in admin.groups:
+            del admin.groups["b"]
+            monkeypatch.setattr(from_backup, "open_backup", fail)
+
+    admin.before = delete
+    task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **stored)
+    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b': offsets of it were deleted meanwhile.*503"):
+        task.execute({})
