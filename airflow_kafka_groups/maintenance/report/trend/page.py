@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from html import escape
 
+from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.report.charts.figures import run_labels, verdicts_over_time
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, columns
@@ -54,12 +55,13 @@ def _families(points: Sequence[TrendPoint], labels: Sequence[str]) -> str:
         for name, kind in zip(names, _FAMILY_KINDS, strict=False)
     ]
     # Of a run with so many families, the others are not on record, and had some groups or none; plans of earlier
-    # versions have none on record.
+    # versions, which knew no policy file either, have none on record.
     unknown = {
         (name, place)
         for place, point in enumerate(points)
         for name in names
-        if name not in point.families and not 0 < len(point.families) < MOST_FAMILIES
+        if name not in point.families
+        and (len(point.families) >= MOST_FAMILIES or not (point.families or KeptName.BY_RULE in point.counts))
     }
     return columns("Groups of the largest families", labels, series, over_time=True, unknown=unknown)
 

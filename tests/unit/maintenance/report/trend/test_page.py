@@ -38,3 +38,11 @@ def test_the_plan_of_an_earlier_version_is_not_said_to_have_had_no_family() -> N
     page = trend_page("prod", [replace(point(2), families={}), replace(point(1), families={"f-<uuid>": 90})], NOW)
     figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
     assert [row[0] for row in numbers(figure).values()] == ["-", "90"]
+
+
+def test_a_run_without_any_family_is_said_to_have_had_none() -> None:
+    """A family that was new seemed to have been there before, not recorded."""
+    plan = replace(point(2), counts={"found": 3, "by_rule": 0}, families={})
+    page = trend_page("prod", [plan, replace(point(1), families={"f-<uuid>": 90})], NOW)
+    figure = page[page.index("Groups of the largest families") :].partition("</figure>")[0]
+    assert [row[0] for row in numbers(figure).values()] == ["0", "90"]
