@@ -83,7 +83,7 @@ class ClusterClient:
         self.home = Home()
 
     async def __aenter__(self) -> ClusterClient:
-        self.home.open()
+        self.home.open(self._connections, self._opening, self._ahead)
         try:
             await self.refresh()
         except BaseException:

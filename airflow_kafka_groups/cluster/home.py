@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import MutableMapping
+from typing import Any
 
 from airflow_kafka_groups.exceptions import ClientClosedError, ConfigurationError
 
@@ -22,13 +24,20 @@ class Home:
         self.place: tuple[int, asyncio.AbstractEventLoop] | None = None
         """The process id and the loop in which the client was opened; ``None`` before."""
 
-    def open(self) -> None:
+    def open(self, *of_there: MutableMapping[Any, Any] | set[Any]) -> None:
         """Note where the client is opened.
+
+        :param of_there: its connections, which are forgotten if the loop in which it was opened before has ended
+            without closing it: nothing can be sent or heard by them, nor can they be closed.
 
         Raises what ``require`` raises where it is open elsewhere: the connections would be those of there.
         """
-        if not (self._closed or self.place is None or self.place[1].is_closed()):
-            self.require()
+        if self.place is not None and not self._closed:
+            if self.place[1].is_closed():
+                for each in of_there:
+                    each.clear()
+            else:
+                self.require()
         self._closed, self.place = False, (os.getpid(), asyncio.get_running_loop())
 
     def close(self) -> bool:
