@@ -53,11 +53,7 @@ def create_where_absent(fs: Any, key: str, data: bytes) -> None:
         if _is_there(fs, key):  # SFTP has no code for it: servers answer just "failure"
             raise FileExistsError(str(exc)) from exc
         raise
-    try:
-        at_once = _is_created(fs, key)
-    except BaseException:  # whose file is there is not known: this one is not written, and none is removed
-        _discard(file)
-        raise
+    at_once = _is_at_once(fs, key, file)
     try:
         if at_once:
             with file:
@@ -195,6 +191,20 @@ def _is_created(fs: Any, key: str) -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def _is_at_once(fs: Any, key: str, file: Any) -> bool:
+    """Return what ``_is_created`` does; where it raises, write nothing, and remove no file that may be another's."""
+    try:
+        return _is_created(fs, key)
+    except BaseException:
+        if _is_paramikos(fs) or hasattr(fs, "_pool"):  # a server of SFTP opened no other's, so this one is there, empty
+            with suppress(Exception):
+                file.close()
+            with suppress(Exception):
+                fs.rm_file(key)
+        _discard(file)
+        raise
 
 
 def _discard(file: Any) -> None:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -264,6 +265,21 @@ def test_a_file_of_which_nobody_knows_the_writer_is_not_removed(
             create_file(base / "1.json", b"mine")
     gc.collect()
     assert (tmp_path / "1.json").read_bytes() == b"another's"
+
+
+@pytest.mark.parametrize("library", ["ftp", "_pool"], ids=["paramiko", "sshfs"])
+def test_a_file_that_an_sftp_server_created_for_this_writer_does_not_stay_there_empty(
+    library: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server opens no file of another's by ``x``. An entry of the journal without content stops every plan."""
+    base, fail = sftp_store(tmp_path), Mock(side_effect=TimeoutError("no answer"))
+    with monkeypatch.context() as patched:
+        patched.setattr(type(base.fs), library, None if library == "ftp" else object(), raising=False)
+        patched.setattr(type(base.fs), "open", lambda _, path, mode: open(path, mode.replace("w", "")))  # noqa: SIM115
+        patched.setattr(type(base.fs), "info", fail)
+        with pytest.raises(StorageError, match="no answer"):
+            create_file(base / "1.json", b"mine")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [ValueError("unsupported mode 'xb'"), NotImplementedError("File mode")])
