@@ -49,6 +49,8 @@ class SameTopics:
     async def fail_recreated(self, changes: Sequence[Change], results: list[ChangeResult]) -> list[ChangeResult]:
         """Return the results, of which those fail whose topics were recreated while they were committed.
 
+        Where that cannot be read, nobody knows whether a committed offset is of the topic that is there now.
+
         :param results: one for each change, in order.
         """
         if not self._ids or all(result.outcome is not ChangeOutcome.CHANGED for result in results):
@@ -57,7 +59,7 @@ class SameTopics:
             recreated = await self._look(0.0)
         except KafkaGroupsError as error:
             log.warning("%s after the commits", _unknown(error))
-            return results
+            return [_unverified(result, error) for result in results]
         if not recreated:  # as nearly always: no look at each offset
             return results
         return [_failed(change, result, recreated) for change, result in zip(changes, results, strict=True)]
@@ -82,6 +84,12 @@ def _without(change: Change, recreated: Mapping[str, str]) -> Change:
     after = {where: value for where, value in change.after.items() if where not in gone}
     kept = None if after else f"each of its topics was recreated: {next(iter(gone.values()))}"
     return replace(change, after=after, skipped={**change.skipped, **gone}, kept=change.kept or kept)
+
+
+def _unverified(result: ChangeResult, error: KafkaGroupsError) -> ChangeResult:
+    if result.outcome is not ChangeOutcome.CHANGED:
+        return result
+    return replace(result, outcome=ChangeOutcome.UNKNOWN, reason=f"committed, but {_unknown(error)}: run it again")
 
 
 def _failed(change: Change, result: ChangeResult, recreated: Mapping[str, str]) -> ChangeResult:

@@ -114,8 +114,24 @@ async def test_ids_that_cannot_be_read_keep_what_is_left(tmp_path: Path) -> None
     admin, layout, plan_id = await lost(tmp_path)
     at_commit(admin, 4, lambda: setattr(admin, "ids_fail_with", timeout()))
     found = await restore(admin, layout, plan_id)
-    assert [found[group_id].outcome.value for group_id in GROUPS] == ["changed"] * 4 + ["kept"] * 4
+    assert [found[group_id].outcome.value for group_id in GROUPS] == ["unknown"] * 4 + ["kept"] * 4
     assert "whether its topics are those of the backup cannot be read" in found["g7"].reason
+
+
+async def test_a_last_look_that_fails_verifies_nothing(tmp_path: Path) -> None:
+    """All groups were called verified, though old offsets may be in topics that were recreated meanwhile."""
+    admin, layout, plan_id = await lost(tmp_path)
+
+    def last(call: str) -> None:
+        if "offsets" in call and len(admin.asked("alter")) == len(GROUPS):
+            admin.ids_fail_with = timeout()
+
+    admin.before = last
+    found = await restore(admin, layout, plan_id)
+    assert {result.outcome.value for result in found.values()} == {"unknown"}
+    assert "committed, but whether its topics are those of the backup cannot be read: no answer" in found["g0"].reason
+    admin.ids_fail_with, admin.before = None, lambda _: None
+    assert {result.outcome.value for result in (await restore(admin, layout, plan_id)).values()} == {"unchanged"}
 
 
 async def test_a_look_is_shared_for_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
