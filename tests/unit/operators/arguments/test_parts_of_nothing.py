@@ -46,10 +46,12 @@ def test_nothing_is_found_beside_a_blank() -> None:
         "{% if params.site %}{{ params.site }}-{% endif %}{{ params.team }}-*",
         "{% set team = params.team %}{{ team }}_*",
         "{% if params.team != 1 %}{{ params.team }}{% endif %}",
+        "{{ params.team }}{# all of it #}-*",
+        "{{ params.team }} {#- all of it -#} -{{ params.team }}",
     ],
 )
-def test_nothing_beside_a_block_is_no_part_of_a_name(item: str, *, native: bool) -> None:
-    """The block was looked for in the text: ``None-*`` was a pattern, which keeps nothing."""
+def test_nothing_beside_a_block_or_a_comment_is_no_part_of_a_name(item: str, *, native: bool) -> None:
+    """These were looked for in the text: ``None-*`` was a pattern, which keeps nothing."""
     given: Any = ["a", item]
     with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
         tasks = [PlanCleanupOperator(task_id=f"t{number}", **STORED, exclude=given) for number in range(2)]
