@@ -22,6 +22,7 @@ from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry, groups_of
+from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
@@ -116,7 +117,8 @@ def _open(
     except (KeyError, TypeError, ValueError) as exc:
         raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
-        raise BackupError(f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}")
+        of = f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}"
+        raise BackupError(f"{of}: {elsewhere(backup.cluster, layout.cluster)}")
     if verified and verified[1] == data and replace(verified[0], path=backup.path, entries={}) == backup:
         entries = verified[0].entries
     else:

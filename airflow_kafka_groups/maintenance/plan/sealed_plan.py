@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -73,7 +74,8 @@ class SealedPlan(ABC):
     def require_place(self, path: StoragePath, plan_id: str, cluster: str) -> None:
         """Raise ``PlanError`` if what was read from a path is not the plan with this id, of this cluster."""
         if (self.plan_id, self.cluster) != (plan_id, cluster):
-            raise PlanError(f"{path} contains plan {self.plan_id!r} of cluster {self.cluster!r}")
+            of = f"{path} contains plan {self.plan_id!r} of cluster {self.cluster!r}"
+            raise PlanError(f"{of}: {elsewhere(self.cluster, cluster)}")
 
     def require_digest(self, digest: str) -> None:
         """Raise ``PlanError`` if another plan was asked for: one with this digest."""

@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
@@ -73,7 +74,8 @@ def _read_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise SnapshotError(f"the manifest {path} is damaged: {type(exc).__name__}: {exc}") from exc
     if manifest.snapshot_id != snapshot_id or manifest.cluster != layout.cluster:
-        raise SnapshotError(f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}")
+        of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
+        raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
     return manifest
 
 
