@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from heapq import nsmallest
 from itertools import pairwise
 from typing import Any
@@ -15,6 +15,8 @@ from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, col
 from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
 
 _HOUR, _DAY = 3_600.0, 86_400.0
+_A_YEAR = timedelta(days=364)
+"""Beyond it, a day of the year may come twice."""
 _STEPS = {"1 h": _HOUR, "6 h": 6 * _HOUR, "1 d": _DAY, "3 d": 3 * _DAY, "7 d": 7 * _DAY}
 _STEPS |= {"14 d": 14 * _DAY, "30 d": 30 * _DAY, "90 d": 90 * _DAY}
 _AGES = (*(f"<{label}" for label in _STEPS), "≥90 d")
@@ -115,8 +117,9 @@ def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> 
 
 
 def run_labels(points: Sequence[TrendPoint]) -> list[str]:
-    """Return the labels of runs: the day, or the time of further runs on a day."""
-    days = [f"{point.created_at:%b %-d}" for point in points]
+    """Return the labels of runs: the day, with its year where one may come twice, or the time of further runs on it."""
+    longer = bool(points) and points[-1].created_at - points[0].created_at > _A_YEAR
+    days = [f"{point.created_at:{'%b %-d %Y' if longer else '%b %-d'}}" for point in points]
     times = [f"{point.created_at:%H:%M}" for point in points]
     before = [None, *(day for day, _ in pairwise([*days, ""]))]
     return [time if day == last else day for day, time, last in zip(days, times, before, strict=False)]

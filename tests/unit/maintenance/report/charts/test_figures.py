@@ -63,3 +63,10 @@ def test_runs_are_shown_by_verdict_and_only_the_newest() -> None:
 def test_further_runs_of_a_day_are_labelled_by_their_time() -> None:
     assert figures.run_labels([point(1), point(0.5), point(0.25), point(0)]) == ["Nov 20", "Nov 21", "06:00", "12:00"]
     assert figures.run_labels([]) == []
+
+
+def test_the_runs_of_more_than_a_year_are_labelled_with_their_year() -> None:
+    """Weekly ones are there for 21 months: two had the same day, and one of a year later looked like one of it."""
+    assert figures.run_labels([point(365), point(364), point(0)]) == ["Nov 21 2025", "Nov 22 2025", "Nov 21 2026"]
+    assert figures.run_labels([point(365), point(0)]) == ["Nov 21 2025", "Nov 21 2026"]
+    assert figures.run_labels([point(364), point(0)]) == ["Nov 22", "Nov 21"]
