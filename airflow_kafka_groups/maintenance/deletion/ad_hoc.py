@@ -28,7 +28,6 @@ from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.maintenance.deletion.service import DeletionRun
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.patterns import (
     ALWAYS_PROTECTED,
@@ -42,7 +41,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, D
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
-from airflow_kafka_groups.maintenance.snapshot.collect import require_after_the_newest
+from airflow_kafka_groups.maintenance.snapshot.collect import require_after_other_folders, require_after_the_newest
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
@@ -95,7 +94,7 @@ async def delete_by_name(
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]
         look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
-        await asyncio.to_thread(_require_after_other_folders, layout, request.now(), cluster_id)
+        await asyncio.to_thread(require_after_other_folders, layout, request.now(), cluster_id)
         wanted = KeepAliveRecords(layout, cluster_id)
         await asyncio.to_thread(wanted.read)  # whoever restores a group from now on wants it to stay
         observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
@@ -117,12 +116,6 @@ async def delete_by_name(
         )
         await run.delete(lease)
     return await run.finish()
-
-
-def _require_after_other_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> None:
-    """Raise ``SnapshotError`` if this clock is behind what other connections to the cluster have taken."""
-    for other in folders_with_snapshots(layout, kafka_cluster_id):
-        require_after_the_newest(other, now)
 
 
 async def _observe(

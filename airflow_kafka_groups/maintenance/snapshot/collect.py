@@ -9,6 +9,7 @@ streams groups are listed, but their offsets are not requested because they are 
 from __future__ import annotations
 
 import asyncio
+import logging
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -20,9 +21,10 @@ from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
-from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
@@ -35,8 +37,11 @@ from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTab
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import BrokerId, GroupDescription, OffsetSpec, TopicPartition
 
+log = logging.getLogger(__name__)
+
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
+_RECENT = timedelta(days=1)
 
 
 async def take_snapshot(
@@ -73,6 +78,7 @@ async def take_snapshot(
     await asyncio.to_thread(require_after_the_newest, layout, started_at)
     snapshot_id = new_id(started_at)
     kafka_cluster_id = await admin.cluster_id()
+    await asyncio.to_thread(_require_after_former_folders, layout, started_at, kafka_cluster_id)
     sees_all_topics = await admin.sees_all_topics()
     listings = await admin.list_groups()
     members, subscriptions = SeenMembers(snapshot_id), SeenSubscriptions(snapshot_id)
@@ -154,6 +160,27 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
             f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
             f"check the clocks; if it was that snapshot's clock, remove its file from {layout.manifests}"
         )
+
+
+def require_after_other_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> None:
+    """Raise ``SnapshotError`` if this clock is behind what other connections to the cluster have taken."""
+    for other in folders_with_snapshots(layout, kafka_cluster_id):
+        require_after_the_newest(other, now)
+
+
+def _require_after_former_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> None:
+    """Look into other folders where this one has no recent snapshot, as after its connection was renamed.
+
+    Not each hour: a storage may have the folders of hundreds of clusters. Nor does it end a snapshot that this user may
+    see its own folder only.
+    """
+    newest = snapshot_ids(layout)[-1:]
+    if newest and newest[0] > time_prefix(now - _RECENT):
+        return
+    try:
+        require_after_other_folders(layout, now, kafka_cluster_id)
+    except StorageError as error:
+        log.warning("Whether this clock is behind the snapshots in other folders is not known: %s", error)
 
 
 def _require_one_clock(

@@ -1,0 +1,65 @@
+"""The first snapshots by a connection that has another name by now, in a folder of its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.keep_alive import records
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+WEEK = timedelta(days=7)
+
+
+@pytest.mark.safety
+async def test_a_clock_that_is_behind_those_of_the_former_name_takes_no_snapshot(tmp_path: Path) -> None:
+    """By the next one, of a clock that is right, each group that was empty for an hour was idle for a week."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    await snapshot(admin, layout)
+    renamed, early = Layout(tmp_path, "renamed"), Ticking(NOW - WEEK)
+    with pytest.raises(SnapshotError, match="was taken later than now"):
+        await take_snapshot(admin, renamed, now=early)
+    assert list_names(renamed.root) == []
+    admin.cluster = "another"
+    await take_snapshot(admin, renamed, now=early)
+
+
+async def test_the_snapshots_of_others_are_not_looked_for_each_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: a storage may have the folders of hundreds of clusters."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    listed: list[StoragePath] = []
+
+    def noted(folder: StoragePath) -> list[str]:
+        listed.append(folder)
+        return list_names(folder)
+
+    monkeypatch.setattr(records, "list_names", noted)
+    for hour in range(0, 24, 6):
+        await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=hour)))
+    assert listed == [tmp_path]
+
+
+async def test_who_may_see_one_folder_only_can_take_snapshots(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    iterdir = Path.iterdir
+
+    def broken(self: Path) -> object:
+        if self == tmp_path:
+            raise PermissionError(13, "denied")
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", broken)
+    assert (await snapshot(admin, layout)).manifest.groups == 1
+    assert "in other folders is not known" in caplog.text
