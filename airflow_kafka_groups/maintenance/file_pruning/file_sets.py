@@ -78,7 +78,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
 }
 # What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
 _IN_FOLDER = re.compile(
-    r"\d{6}\.json|\.\d{6}\.json\.[0-9a-f]{8}\.tmp"
+    r"\d{6}\.json|\.\d{6}\.json\.(?:[0-9a-f]{8}\.tmp|crc)"
     r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
 )
 _UNCOMMITTED = "_temporary"

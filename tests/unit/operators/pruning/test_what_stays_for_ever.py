@@ -79,3 +79,15 @@ def test_the_rows_of_a_plan_s_backup_that_was_killed_do_not_keep_its_clean_up(
     found = run(tmp_path)
     assert (found.removed["cleanup"], len(found.foreign)) == (((old,), 0) if known else ((), 1))
     assert rows.exists() is not known
+
+
+def test_the_checksums_of_a_storage_that_hadoop_has_copied_keep_no_clean_up(tmp_path: Path) -> None:
+    """A move by ``hadoop distcp`` to a disk or NFS writes one for each file, also beside approvals."""
+    old = id_of(70)
+    write(tmp_path, f"plans/{old}.json", {"plan_id": old, "expires_at": "2020-01-02T00:00:00+00:00"})
+    write(tmp_path, f"backups/{id_of(0)}.json", {"plan_id": id_of(0)})
+    for name in (f"plans/.{old}.json.crc", f"approvals/{old}/000001.json", f"approvals/{old}/.000001.json.crc"):
+        write(tmp_path, name, {})
+    found = run(tmp_path)
+    assert (found.removed["cleanup"], found.foreign) == ((old,), {})
+    assert not [path for path in tmp_path.rglob(f"*{old}*")]
