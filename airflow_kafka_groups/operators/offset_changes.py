@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
-from functools import cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
@@ -21,8 +20,8 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.maintenance.shown import one_line
-from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
+from airflow_kafka_groups.operators.support.tries import tries_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -32,26 +31,12 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
-    from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
 
 
 class _OffsetChangeOperator(DryRunOperator):
     """The base class of offset changes: proposes, records the previous offsets, applies, records the results."""
 
     ui_color = "#f0e4d4"
-
-    def tries(
-        self, context: Context, asked: Mapping[str, Any] | None = None
-    ) -> tuple[Callable[[str | None], EarlierTries], dict[str, Any]]:
-        """Return what reads the earlier tries of this task, and what its record has for later ones.
-
-        :param asked: what it is asked for, by the fields of a record. Default: nothing that a reset is asked for.
-        """
-        from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN, read_earlier_tries
-
-        task_run, wanted = task_run_of(actor_of(context)), dict(asked or {})
-        read = partial(read_earlier_tries, self.site_layout(), task_run, wanted, _began(context))
-        return cache(read), {TASK_RUN: task_run, **wanted}  # read once: a later look finds this try's own record
 
     def change(
         self,
@@ -161,20 +146,9 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
         target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
         by = self.shift_by
         asked = {TARGET: self.timestamp if self.to is None else self.to} if by is None else {SHIFT_BY: by}
-        earlier, facts = self.tries(context, asked)
+        earlier, facts = tries_of(context, self.site_layout(), asked)
         propose = partial(propose_reset, group_ids=self.group_ids, target=target, topics=self.topics, earlier=earlier)
         return self.change("reset", propose, facts=facts)
-
-
-def _began(context: Context) -> datetime | None:
-    """Return a time before the first try, by any worker's clock; ``None`` if it is not known.
-
-    It is a week ago at least: Airflow may have been restored from a copy of its database that does not know the run.
-    """
-    from airflow_kafka_groups.maintenance.storage import utc_now
-
-    due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
-    return None if due is None else min(due - timedelta(days=1), utc_now() - timedelta(days=7))
 
 
 class AlterGroupOffsetsOperator(_OffsetChangeOperator):
@@ -205,7 +179,7 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.maintenance.restore.earlier_tries import spare_used
         from airflow_kafka_groups.maintenance.restore.reset import propose_alter
 
-        earlier, facts = self.tries(context)
+        earlier, facts = tries_of(context, self.site_layout())
         return self.change(
             "alter",
             lambda admin: spare_used(admin, propose_alter(admin, self.offsets), earlier),
@@ -252,7 +226,7 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
         layout = self.site_layout()
         # Without overwriting, what was used since the backup is kept anyway.
-        earlier, facts = self.tries(context) if overwrite else (lambda _: EarlierTries(), None)
+        earlier, facts = tries_of(context, layout) if overwrite else (lambda _: EarlierTries(), None)
         return self.change(
             "restore",
             lambda admin: spare_used(

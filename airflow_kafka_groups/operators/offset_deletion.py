@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_group_ids
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
+from airflow_kafka_groups.operators.support.tries import tries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -19,7 +20,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
     """Delete groups' committed offsets of some topics (KIP-496); the groups are kept.
 
     A group may have members: one of which a member is subscribed to one of the topics, or was assigned a partition of
-    it, is kept, and the task fails, also in a dry run. The deleted offsets are written to ``changes/`` first.
+    it, is kept, and the task fails, also in a dry run. The deleted offsets are written to ``changes/`` first. A retry,
+    or the task cleared, keeps a group that has committed offsets of these topics since an earlier try, and fails.
 
     :param group_ids: the groups; duplicates are ignored (templated).
     :param topics: the topics, by their exact names (templated).
@@ -51,9 +53,12 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
         }
         if protected:
             raise GroupsFailedError(protected, len(group_ids))
+        earlier, facts = tries_of(context, layout)
         progress = partial(self.log_progress, "delete offsets")
         found, path = self.hook.run(
-            lambda admin: forget_topics(admin, layout, group_ids, topics, dry_run=dry_run, progress=progress)
+            lambda admin: forget_topics(
+                admin, layout, group_ids, topics, dry_run=dry_run, progress=progress, earlier=earlier, facts=facts
+            )
         )
         partitions = sum(found.values())
         self.log.info("%s: %d partitions of %d groups", "Dry run" if dry_run else "Deleted", partitions, len(found))

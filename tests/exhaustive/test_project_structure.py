@@ -74,6 +74,7 @@ ELSEWHERE = {
     "operators/support/": "unit/operators/test_deletion.py",
     "operators/support/actor.py": "unit/operators/deleting/test_reset_again.py",
     "operators/support/question.py": "unit/operators/questions/test_question.py",
+    "operators/support/tries.py": "unit/operators/deleting/test_not_set_back_twice.py",
     "plugins/": "component/plugins/test_report_tab.py",
     "protocol/": "unit/protocol/test_messages.py",
     "protocol/hot_codecs/": "exhaustive/protocol/hot_codecs/test_hot_codecs.py",

@@ -40,6 +40,8 @@ TASK_RUN = "task_run"
 SHIFT_BY = "shift_by"
 TARGET = "target"
 """The field with what else a reset was asked for: an end of the log, or a time."""
+DELETION = "delete offsets"
+"""The kind of change whose record has what was deleted."""
 _ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
 
 
@@ -47,12 +49,13 @@ _ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
 class Meant:
     """What a try that changed a partition found there, and what it meant to set.
 
+    :param after: ``None`` where it meant to delete the offset.
     :param record: the path of its record.
     :param is_asked: whether this try is asked for the same.
     """
 
     before: OffsetAndMetadata | None
-    after: OffsetAndMetadata
+    after: OffsetAndMetadata | None
     record: str
     is_asked: bool
 
@@ -66,7 +69,7 @@ class EarlierTries:
     def target(self, group_id: str, where: TopicPartition) -> int | None:
         """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
         tries = self.groups.get(group_id, {}).get(where, ())
-        return next((meant.after.offset for meant in tries if meant.is_asked), None)
+        return next((meant.after.offset for meant in tries if meant.is_asked and meant.after is not None), None)
 
     def why_kept(
         self, group_id: str, now: Commits, topics: Collection[str] | None = None, *, may_be_absent: bool = False
@@ -87,9 +90,10 @@ class EarlierTries:
             known = (each for meant in tries for each in (meant.before, meant.after))
             if found is None or not any(is_same(found, each) for each in known):
                 meant, at = tries[-1], "has no offset any more" if found is None else f"is at {found.offset}"
+                to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 return (
                     f"{name_of(where)} {at}: it was used since an earlier try of this task, by {meant.record}, meant "
-                    f"to set it to {meant.after.offset}. To set it all the same, start a new DAG run"
+                    f"to {to}. To change it all the same, start a new DAG run"
                 )
         return None
 
@@ -194,9 +198,11 @@ def _add(
     try:
         for group in record["groups"]:
             before = commits_from(group["before"])
+            deletes = record["what"] == DELETION  # of all that was there
             if group["kept"] is None and group["group_id"] not in kept:
                 of_group = groups.setdefault(group["group_id"], {})
-                for where, after in commits_from(group["after"]).items():
+                meant = dict.fromkeys(before) if deletes else commits_from(group["after"])
+                for where, after in meant.items():
                     of_group.setdefault(where, []).append(Meant(before.get(where), after, path, is_asked))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise MaintenanceError(f"the record of a change in {path} is damaged: {exc!r}") from exc

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence, Set
+from contextlib import suppress
+from typing import Any
 
 from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError, MaintenanceError, MissingAnswerError
+from airflow_kafka_groups.exceptions import (
+    GroupsFailedError,
+    KafkaGroupsError,
+    MaintenanceError,
+    MissingAnswerError,
+    StorageError,
+)
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
+from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.maintenance.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
+from airflow_kafka_groups.maintenance.restore.earlier_tries import DELETION, EarlierTries
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now, write_json
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
@@ -37,8 +47,14 @@ async def forget_topics(
     *,
     dry_run: bool,
     progress: Callable[[int, int], None],
+    earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
+    facts: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, int], StoragePath | None]:
     """Record the committed offsets that groups have of some topics, and delete them.
+
+    :param earlier: reads what earlier tries of the same task meant to delete, given the id that the brokers report:
+        what was committed since then stays. Default: this is the first try.
+    :param facts: further fields of the record. Default: none.
 
     Returns the numbers of partitions by group, and the record; ``None`` where nothing was deleted. Raises
     ``GroupsFailedError`` before anything is deleted if a group cannot be read, and afterwards if a deletion failed;
@@ -52,25 +68,37 @@ async def forget_topics(
         for group_id, result in read.items()
         if (commits := {where: v for where, v in commits_in(result.unwrap()).items() if where.topic in topics})
     }
+    cluster_id = await admin.cluster_id()
+    tries = await asyncio.to_thread(earlier, cluster_id)
+    used = {id_: tries.why_kept(id_, commits, topics, may_be_absent=True) for id_, commits in before.items()}
+    failed: Failures = {group_id: MaintenanceError(why) for group_id, why in used.items() if why is not None}
+    before = {group_id: commits for group_id, commits in before.items() if group_id not in failed}
     counts = {group_id: len(commits) for group_id, commits in before.items()}
     if dry_run and before:
-        described, refused = await admin.describe_consumer_groups(list(before)), Failures()
+        described = await admin.describe_consumer_groups(list(before))
         for group_id, commits in before.items():
             try:
                 _unread(commits, described.get(group_id))
             except KafkaGroupsError as error:
-                refused[group_id] = error
-        if refused:
-            raise GroupsFailedError(refused, len(before))
+                failed[group_id] = error
     if dry_run or not before:
+        if failed:
+            raise GroupsFailedError(failed, len(used))
         return counts, None
     run_id = new_id(utc_now())
-    head = {"format": FORMAT, "run_id": run_id, "what": "delete offsets", "cluster": layout.cluster, "dry_run": False}
+    head = {"format": FORMAT, "run_id": run_id, "what": DELETION, "cluster": layout.cluster, "dry_run": False}
+    head |= {KAFKA_CLUSTER_ID: cluster_id, **(facts or {})}
     changes = [Change(group_id=group_id, before=commits).to_json() for group_id, commits in before.items()]
     path = write_json(layout.root / CHANGES, f"{run_id}-before.json", {**head, "groups": changes})
     sync_file(path)
-    if failed := await forget_offsets(admin, before, progress):
-        raise GroupsFailedError(failed, len(before))
+    kept = set[str]()
+    errors = await forget_offsets(admin, before, progress, kept)
+    outcomes = dict.fromkeys(before, "changed") | dict.fromkeys(errors, "failed") | dict.fromkeys(kept, "kept")
+    results = [{"group_id": group_id, "outcome": outcome} for group_id, outcome in outcomes.items()]
+    with suppress(StorageError):  # without it, all of them count as deleted
+        write_json(layout.root / CHANGES, f"{run_id}-result.json", {**head, "groups": results})
+    if failed | errors:
+        raise GroupsFailedError(failed | errors, len(used))
     return counts, path
 
 
@@ -78,27 +106,34 @@ async def forget_offsets(
     admin: OffsetDeletionAdmin,
     recorded: Mapping[str, Commits],
     progress: Callable[[int, int], None] = lambda done, total: None,
+    kept: set[str] | None = None,
 ) -> Failures:
     """Delete recorded offsets, and return the groups that failed, each with the reason.
 
     :param recorded: the offsets to delete, by group.
     :param progress: called with the number of groups that are done, and of all.
+    :param kept: gets those of the groups of which no request has named any offset. Default: nobody asks.
     """
+    unasked = set[str]() if kept is None else kept
     group_ids, failed = list(recorded), Failures()
     for start in range(0, len(group_ids), _AT_ONCE):
         chunk = group_ids[start : start + _AT_ONCE]
-        failed |= await _forget_chunk(admin, {group_id: recorded[group_id] for group_id in chunk})
+        failed |= await _forget_chunk(admin, {group_id: recorded[group_id] for group_id in chunk}, unasked)
         progress(start + len(chunk), len(group_ids))
     return failed
 
 
-async def _forget_chunk(admin: OffsetDeletionAdmin, recorded: Mapping[str, Commits]) -> Failures:
+async def _forget_chunk(admin: OffsetDeletionAdmin, recorded: Mapping[str, Commits], unasked: set[str]) -> Failures:
     send_by = clock.now() + MAX_READ_AGE_SECONDS
     described, offsets = await read_groups(admin, list(recorded))
 
     async def forget(group_id: str) -> KafkaGroupsError | None:
         try:
             group, there = _unmoved(recorded[group_id], described.get(group_id), offsets[group_id])
+        except KafkaGroupsError as error:
+            unasked.add(group_id)
+            return error
+        try:
             if there:
                 await admin.delete_consumer_group_offsets(
                     group_id,

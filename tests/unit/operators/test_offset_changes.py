@@ -216,8 +216,9 @@ def test_offsets_of_a_topic_are_forgotten_and_on_record(admin: FakeAdmin, tmp_pa
     assert admin.groups["a"].positions == {T0: 5, U0: 3}
     found = run(DeleteGroupOffsetsOperator, tmp_path, **arguments)
     assert admin.groups["a"].positions == {U0: 3}
-    (record,) = records(tmp_path)
+    record, result = records(tmp_path)
     assert Path(found["record_path"]).exists()
+    assert result["groups"] == [{"group_id": "a", "outcome": "changed"}]
     assert record["groups"][0]["before"][0]["offsets"] == [5]
 
 

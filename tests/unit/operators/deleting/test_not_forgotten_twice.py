@@ -1,0 +1,58 @@
+"""A deletion of offsets whose task is retried or cleared: what was committed since an earlier try is not deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.exceptions import GroupsFailedError
+from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup
+from tests.unit.operators import scene
+from tests.unit.operators.deleting.test_not_set_back_twice import context
+
+T0, U0 = TopicPartition("t", 0), TopicPartition("u", 0)
+pytestmark = pytest.mark.safety
+
+
+def forget(storage: Path, run_id: str = "manual__1", **arguments: Any) -> dict[str, Any]:
+    scope = {"storage_path": str(storage), "cluster": scene.CLUSTER, "group_ids": ["a", "b"], "topics": ["t"]}
+    return DeleteGroupOffsetsOperator(task_id="t", **{**scope, **arguments}).execute(context(run_id))
+
+
+@pytest.fixture
+def half_done(admin: FakeAdmin, tmp_path: Path) -> FakeAdmin:
+    """A first try that deleted the offsets of a, and kept those of b, of which a member reads the topic."""
+    admin.groups = {"a": FakeGroup({T0: 5, U0: 1}), "b": FakeGroup({T0: 5, U0: 1}, members=1)}
+    with pytest.raises(GroupsFailedError, match=r"^1 of 2 failed: 'b': a member reads t"):
+        forget(tmp_path)
+    assert [group.positions for group in admin.groups.values()] == [{U0: 1}, {T0: 5, U0: 1}]
+    admin.groups["b"] = FakeGroup({T0: 6, U0: 2})  # its consumers are stopped, after they read on
+    return admin
+
+
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_what_a_group_has_committed_since_it_was_forgotten_stays(
+    half_done: FakeAdmin, tmp_path: Path, dry_run: bool
+) -> None:
+    half_done.commit("a", *T0, 7)  # its application reads the topic again, and is down at the moment
+    with pytest.raises(GroupsFailedError, match=r"^1 of 2 failed: 'a': t\[0\] is at 7: it was used.*to delete it"):
+        forget(tmp_path, dry_run=dry_run)
+    left = {T0: 6, U0: 2} if dry_run else {U0: 2}
+    assert [group.positions for group in half_done.groups.values()] == [{T0: 7, U0: 1}, left]
+    assert forget(tmp_path, "manual__2")["groups"]["a"] == 1, "whoever wants it starts another run"
+
+
+def test_a_retry_forgets_what_the_first_try_had_kept(half_done: FakeAdmin, tmp_path: Path) -> None:
+    assert forget(tmp_path)["groups"] == {"b": 1}
+    assert [group.positions for group in half_done.groups.values()] == [{U0: 1}, {U0: 2}]
+    assert forget(tmp_path)["groups"] == {}
+
+
+def test_other_topics_of_the_task_are_no_matter(half_done: FakeAdmin, tmp_path: Path) -> None:
+    half_done.commit("a", *T0, 7)
+    assert forget(tmp_path, topics=["u"])["groups"] == {"a": 1, "b": 1}
