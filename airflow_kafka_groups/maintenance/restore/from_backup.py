@@ -24,6 +24,7 @@ from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, co
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
+from airflow_kafka_groups.maintenance.shown import with_links
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
@@ -34,7 +35,7 @@ async def propose_restore(
     """Return the changes that a restore would commit; nothing is written.
 
     :param plan_id: the plan of the backup.
-    :param group_ids: only these groups; ``None`` (default) for all in the backup.
+    :param group_ids: only these groups, also as copied from a message; ``None`` (default) for all in the backup.
     :param overwrite: also reset groups that have committed other offsets since. Default false.
 
     Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
@@ -48,7 +49,8 @@ async def propose_restore(
             f"{here!r}: check the connection"
         )
     groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
-    wanted = list(groups) if group_ids is None else list(dict.fromkeys(group_ids))
+    named = groups if group_ids is None else group_ids
+    wanted = list(dict.fromkeys(name if name in groups else with_links(name) for name in named))
     if unknown := [group_id for group_id in wanted if group_id not in groups]:
         raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
     now = await committed_of(admin, wanted) if wanted else {}

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import html
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.maintenance.shown import without_links
+from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 from tests.unit.operators.test_approval import Airflow, ask, context
@@ -65,3 +68,16 @@ def test_a_name_with_a_blank_at_its_end_is_misspelt_all_the_same(
     with pytest.raises(PlanError, match="misspelt"):
         operator.execute_complete(context(), airflow.answer)
     assert admin.deleted == []
+
+
+def test_what_is_copied_out_of_a_message_is_restored(admin: FakeAdmin, tmp_path: Path) -> None:
+    """An owner copies the name out of the notice into the form, when the group is wanted after all."""
+    planned = scene.planned_once(admin, tmp_path, ["svc@team", "b"], ["live"], backed_up=True)
+    scene.apply(tmp_path, planned)
+    copied = without_links("svc@team")
+    assert copied != "svc@team"
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER, "plan_id": planned["plan_id"]}
+    RestoreGroupOffsetsOperator(task_id="r", group_ids=[copied], **stored).execute({})
+    assert sorted(admin.groups) == ["live", "svc@team"]
+    with pytest.raises(ConfigurationError, match="not in the backup"):
+        RestoreGroupOffsetsOperator(task_id="r", group_ids=[f"{NO_LINK}b"], **stored).execute({})
