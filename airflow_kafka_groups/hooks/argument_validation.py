@@ -86,7 +86,7 @@ class Argument(Generic[T]):
             self.read(instance, value)
 
     def parse(self, value: Any) -> Any:
-        """Return a text, a list or an object with its templates apart; ``None`` for what Airflow renders.
+        """Return a string, a list or an object with its templates apart; ``None`` for what Airflow renders.
 
         Raises ``ConfigurationError`` for one that cannot be parsed.
         """

@@ -1,4 +1,4 @@
-"""Templates in lists, objects and texts, told apart from what is around them before anything is rendered.
+"""Templates in strings, lists and objects, told apart from what is around them before anything is rendered.
 
 A list or an object in JSON with templates in its strings is parsed first. So what is filled in is one string, whatever
 signs it has: in the text of a list, ``b","c`` would be two groups. ``rendered_names`` renders what is found here.
@@ -118,7 +118,7 @@ def parse(given: Any) -> Any:
 
 
 def text_of(given: str) -> Text | str:
-    """Return a text with its templates apart; itself if it has none. One with blocks is a single template.
+    """Return a string with its templates apart; itself if it has none. One with blocks is a single template.
 
     Raises ``ValueError``, whose text is the remedy, for a template without an end.
     """

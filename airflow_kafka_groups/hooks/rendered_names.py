@@ -61,7 +61,7 @@ def rendered(parsed: Any, as_text: Render, as_given: Render, *, names: bool) -> 
 
 
 def _only(parsed: Text, as_text: Render, *, names: bool) -> str:
-    """Return what a text was rendered to that is all of an argument."""
+    """Return what a string was rendered to that is all of an argument."""
     pieces = _pieces(parsed, as_text)
     text = "".join(pieces)
     if text.strip() == "None":  # also where it may be left out: whoever wrote a template did not mean that
@@ -105,7 +105,7 @@ def _pieces(parsed: Text, as_text: Render) -> list[str]:
 
 
 def _has_none(parsed: Text, pieces: Sequence[str]) -> bool:
-    """Return whether a template in a text was rendered to nothing.
+    """Return whether a template in a string was rendered to nothing.
 
     Only Jinja knows what is beside a block: there the word is taken for nothing, unless it is written there.
     """
@@ -117,7 +117,7 @@ def _has_none(parsed: Text, pieces: Sequence[str]) -> bool:
 
 
 def _has_more(text: str, parsed: Text, signs: str) -> bool:
-    """Return whether there are more of some signs in a text than beside the templates that it was rendered from."""
+    """Return whether there are more of some signs in a string than beside the templates that it was rendered from."""
     beside = TEMPLATE.sub("", parsed.pieces[1]) if parsed.has_block else "".join(parsed.pieces[::2])
     return any(text.count(sign) > beside.count(sign) for sign in signs)
 

@@ -44,6 +44,8 @@ ELSEWHERE = {
     "hooks/connection/probe.py": "unit/hooks/test_kafka_groups.py",
     "hooks/connection/source_settings.py": "spark/source/test_source_settings.py",
     "hooks/json_templates.py": "unit/operators/arguments/test_json_templates.py",
+    "hooks/own_delimiters.py": "unit/operators/arguments/test_own_delimiters.py",
+    "hooks/rendered_names.py": "unit/operators/arguments/test_rendered_to_nothing.py",
     "maintenance/arrow_schema.py": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/": "unit/maintenance/backup/test_planned.py",
     "maintenance/backup/named.py": "unit/operators/test_drill.py",

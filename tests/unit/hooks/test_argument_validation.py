@@ -10,8 +10,9 @@ import pytest
 from jinja2 import Environment
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, is_template, sets_arguments
+from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_integer
+from airflow_kafka_groups.hooks.json_templates import is_template
 
 
 class XComArg:
