@@ -94,6 +94,8 @@ class Argument(Generic[T]):
             is_text = self._is_text and isinstance(value, str)
             return json_templates.text_of(value) if is_text else json_templates.parse(value)
         except ValueError as exc:
+            if not self.names and isinstance(value, list | tuple):
+                return None  # the words of a program may be templates of its own, where the DAG has other delimiters
             raise ConfigurationError(self._name, self._shown(value), str(exc)) from None
 
     def rendered(self, parsed: Any, task: Any, rendering: Mapping[str, Any]) -> Any:

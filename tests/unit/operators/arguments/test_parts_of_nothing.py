@@ -47,6 +47,8 @@ def test_nothing_is_found_beside_a_blank() -> None:
         "{% set team = params.team %}{{ team }}_*",
         "{% if params.team != 1 %}{{ params.team }}{% endif %}",
         "{{ params.team }}{# all of it #}-*",
+        "{{ {'a': {'b': params.team}}['a']['b'] }}-*",
+        "{{ '}}' | length and params.team }}-*",
         "{{ params.team }} {#- all of it -#} -{{ params.team }}",
     ],
 )
