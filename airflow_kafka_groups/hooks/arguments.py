@@ -212,8 +212,9 @@ def read_place(field: str, value: Any) -> str:
 
     With one, it would be in rendered templates, XComs and logs: an argument is checked before Airflow stores it.
     """
-    if not isinstance(value, str) and has_secret(str(value)):
-        raise ConfigurationError(field, None, "must be a string: a path or a URL, without a password or a token in it")
+    if not isinstance(value, str):
+        shown = None if has_secret(str(value)) else value
+        raise ConfigurationError(field, shown, "must be a string: a path or a URL, without a password or a token in it")
     text = read_text(field, value)
     if has_secret(text):  # first of all: the other errors show the value
         scheme = text.partition(":")[0] if "://" in text else "scheme"

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import DAG
+from airflow.sdk import DAG, ObjectStoragePath
 from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -19,6 +19,7 @@ from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor
@@ -215,3 +216,10 @@ def test_a_name_that_a_task_sets_by_itself_is_no_template() -> None:
     task.group_ids = ["{{ a"]
     assert task.group_ids == ["{{ a"]
     require_read(task)
+
+
+@pytest.mark.parametrize("place", [Path("/data"), ObjectStoragePath("s3://aws@bucket/groups")], ids=["disk", "store"])
+def test_a_path_that_is_no_string_is_said_to_be_none(place: Any) -> None:
+    """The error asked whether its template renders to nothing."""
+    with pytest.raises(ConfigurationError, match=r"storage_path .*must be a string: a path or a URL"):
+        ListGroupOffsetsOperator(task_id="t", storage_path=place)
