@@ -87,8 +87,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     :param storage_path: folder above all clusters: an absolute path or a URL (templated).
     :param clusters: what ``ListClustersOperator`` returned (templated).
-    :param mapped_group: the id of the task group, whose tasks ``list_offsets``, ``plan``, ``notify``, ``delete`` and
-        ``report`` are those of ``cleanup_stale_groups``. Default ``clean_up``.
+    :param mapped_group: the complete id of the task group, whose tasks ``list_offsets``, ``plan``, ``notify``,
+        ``delete`` and ``report`` are those of ``cleanup_stale_groups``. Default ``clean_up``.
 
     Returns ``{"report_path", "clusters", "done", "skipped", "failed", "groups", "stale", "planned", "outcomes",
     "failed_clusters"}``. It does not fail for a cluster that failed: the run does, because its task has.
@@ -171,10 +171,13 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     def _states(self, ti: Any) -> Callable[[int], dict[str, str]]:
         """Return what returns the states of a cluster's tasks by its index, in the order of the group."""
-        found = ti.get_task_states(dag_id=ti.dag_id, task_group_id=self.mapped_group, run_ids=[ti.run_id])
-        states: Mapping[str, Any] = found.get(ti.run_id, {})
         prefix = f"{self.mapped_group}."
         ordered = [task.task_id for task in self.dag.topological_sort() if task.task_id.startswith(prefix)]  # type: ignore[no-untyped-call]
+        if not ordered:
+            remedy = "is no task group of this DAG with tasks in it: give its complete id, such as outer.clean_up"
+            raise ConfigurationError("mapped_group", self.mapped_group, remedy)
+        found = ti.get_task_states(dag_id=ti.dag_id, task_group_id=self.mapped_group, run_ids=[ti.run_id])
+        states: Mapping[str, Any] = found.get(ti.run_id, {})
 
         def of_cluster(index: int) -> dict[str, str]:
             # A task whose upstream failed before it was mapped has one state, under its own name, for all clusters.

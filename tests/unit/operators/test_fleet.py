@@ -203,3 +203,13 @@ def test_what_failed_before_the_clusters_were_mapped_failed_for_each(
 def test_what_are_no_clusters_is_an_error(wrong: Any, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="clusters"):
         FleetReportOperator(task_id="fleet", storage_path=str(tmp_path), clusters=wrong)
+
+
+def test_a_group_of_tasks_that_the_dag_does_not_have_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within another group, its id has the other's before it. Airflow's own error is one of its API."""
+    outer = SimpleNamespace(topological_sort=lambda: [SimpleNamespace(task_id="outer.clean_up.plan")])
+    monkeypatch.setattr(FleetReportOperator, "dag", outer)
+    operator = FleetReportOperator(task_id="fleet", storage_path=str(tmp_path), clusters=CLUSTERS)
+    context: Any = {"ti": TaskInstance([], {})}
+    with pytest.raises(ConfigurationError, match=r"mapped_group \(got 'clean_up'\): .*no task group .*outer\.clean_up"):
+        operator.execute(context)
