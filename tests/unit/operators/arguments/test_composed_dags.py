@@ -194,12 +194,15 @@ def test_a_subclass_may_have_something_with_templates_of_its_own() -> None:
         lambda: DeleteGroupsOperator(task_id="t", **STORED, group_ids=["a"], allow_hidden_topics="{{ hidden }}"),
         lambda: PruneFilesOperator(task_id="t", **STORED, dry_run=False, keep_newest="{{ keep }}"),
         lambda: GroupsEmptySensor(task_id="t", group_ids=["{{ group }}"]),
+        lambda: KafkaSparkSubmitOperator(
+            task_id="t", application="/my/job.py", application_args=["{{ group }}"], kafka="off"
+        ),
     ],
-    ids=["plan", "restore", "delete", "prune", "sensor"],
+    ids=["plan", "restore", "delete", "prune", "sensor", "job"],
 )
 def test_a_template_that_nobody_rendered_is_no_value(task: Callable[[], Any]) -> None:
     """A function that calls ``execute()`` itself renders nothing: any text is true, and a pattern keeps nothing."""
-    with pytest.raises(ConfigurationError, match=r"(exclude|overwrite|topics|newest|group_ids): .*not rendered"):
+    with pytest.raises(ConfigurationError, match=r"(exclude|overwrite|topics|newest|group_ids|args): .*not rendered"):
         task().execute({})
 
 
