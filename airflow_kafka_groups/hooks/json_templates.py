@@ -28,6 +28,7 @@ TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 _MARK = re.compile("[\ue000\ue001]([0-9]+)\ue002")
 """What stands for a template while JSON is parsed: within quotes, or beside strings."""
+_LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
 _MARK_SIGN = re.compile(r"[\ue000-\ue002]|\\ue00[0-2]", re.IGNORECASE)
 
 
@@ -126,7 +127,7 @@ def text_of(given: str) -> Text | str:
         return given
     pieces, parts = [""], list(_parts(given))
     if any(kind not in ("data", "variable") for kind, _ in parts):
-        return Text(("", given), has_block=True)
+        return Text(("", _LINE_END.sub("", given)), has_block=True)  # as Jinja takes it off, and from the others here
     for kind, text in parts:
         if kind == "data":
             pieces[-1] += text

@@ -68,3 +68,13 @@ def test_a_group_called_none_may_be_in_a_list_that_a_loop_writes() -> None:
     task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=given)
     task.render_template_fields({"params": {"names": ["None", "a-None"]}})
     assert task.group_ids == ["None", "a-None"]
+
+
+@pytest.mark.parametrize("native", [False, True])
+@pytest.mark.parametrize("item", ["{% if params.team %}{{ params.team }}{% endif %}-dlq\n", "{{ params.team }}-dlq\n"])
+def test_a_line_end_after_a_block_is_no_part_of_a_name(item: str, *, native: bool) -> None:
+    """Jinja takes one from the end of a template, as of a text of several lines: the name was that of another group."""
+    with DAG("d", start_date=datetime(2026, 1, 1), schedule=None, render_template_as_native_obj=native):
+        task = DeleteGroupsOperator(task_id="t", **STORED, group_ids=[item])
+    task.render_template_fields({"params": {"team": "orders"}})
+    assert task.group_ids == ["orders-dlq"]
