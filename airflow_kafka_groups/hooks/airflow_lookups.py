@@ -18,6 +18,10 @@ _FIELD = "kafka_groups_conn_id"
 _DATABASE = "MetastoreBackend"
 
 
+class _UnusableConnectionError(Exception):
+    """A connection that is there, and that Airflow drops for what is in it."""
+
+
 def checked_connection_id(value: Any) -> str:
     """Return a connection's id. Raises ``ConfigurationError`` for what cannot be one."""
     if not isinstance(value, str) or not value.strip():
@@ -39,7 +43,11 @@ def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
             "host, login and password are strings, and all of whose names Airflow's connections have"
         )
         return ConfigurationError(variable, None, remedy)
-    if (why := why_connection_unclear(conn_id)) is not None:
+    try:
+        why = why_connection_unclear(conn_id)
+    except _UnusableConnectionError as exc:
+        return ConfigurationError(_FIELD, conn_id, f"{exc}: its host, login and password must be strings")
+    if why is not None:
         return AirflowUnavailableError(
             f"the connection {conn_id!r} cannot be looked up ({why}): Airflow's API server or database, or a secrets "
             "backend, is away. Try again when it is back"
@@ -53,10 +61,21 @@ def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
 
 
 def why_connection_unclear(conn_id: str) -> str | None:
-    """Return why a connection that Airflow calls missing may exist; ``None`` if nothing says so."""
+    """Return why a connection that Airflow calls missing may exist; ``None`` if nothing says so.
+
+    Raises ``_UnusableConnectionError`` for one that exists, and is wrong.
+    """
     from airflow.sdk.execution_time.comms import GetConnection
 
-    return _why_unclear(lambda backend: backend.get_connection(conn_id=conn_id), GetConnection(conn_id=conn_id))
+    def look(backend: Any) -> Any:
+        if (found := backend.get_connection(conn_id=conn_id)) is not None:
+            try:
+                found.get_uri()  # as Airflow does
+            except Exception:  # noqa: BLE001  # whatever the connection has for a string
+                raise _UnusableConnectionError(f"Airflow cannot use what {type(backend).__name__} has for it") from None
+        return found
+
+    return _why_unclear(look, GetConnection(conn_id=conn_id))
 
 
 def why_variable_unclear(name: str) -> str | None:
@@ -77,6 +96,8 @@ def _why_unclear(look: Callable[[Any], Any], request: Any) -> str | None:
             api = isinstance(backend, ExecutionAPISecretsBackend)
             why = _why_no_answer(request) if api else None
             found = None if api else look(backend)
+        except _UnusableConnectionError:
+            raise
         except Exception as exc:  # noqa: BLE001  # whatever the secrets backends raise; its text may have a secret
             if name == _DATABASE and has_no_tables():
                 continue

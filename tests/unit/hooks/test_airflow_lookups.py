@@ -177,3 +177,21 @@ async def test_a_connection_of_the_environment_that_cannot_be_read_is_no_airflow
     assert "4711" not in str(caught.value)
     with pytest.raises(ConfigurationError, match=r"AIRFLOW_CONN_PROD: .*JSON"):
         await KafkaGroupsHook("prod").aget_conn()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"host": ["b1", "b2"]}, {"host": "b1", "login": "u", "password": 4711}], ids=["list", "number"]
+)
+def test_nor_is_one_of_a_vault_that_airflow_cannot_use(monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]) -> None:
+    """Airflow drops its own error about a number as a password, and goes on looking."""
+    from airflow.sdk import Connection
+    from airflow.sdk.execution_time import supervisor as module
+
+    class Vault:
+        def get_connection(self, conn_id: str) -> Connection:
+            return Connection(conn_id=conn_id, conn_type="kafka_groups", **wrong)
+
+    monkeypatch.setattr(module, "ensure_secrets_backend_loaded", lambda: [Vault()])
+    with pytest.raises(ConfigurationError, match=r"kafka_groups_conn_id.*'prod'.*Vault.*must be strings") as caught:
+        _ = KafkaGroupsHook("prod").settings
+    assert "4711" not in str(caught.value)
