@@ -16,6 +16,7 @@ task's output when Airflow sets the rendered value. ``self.group_ids`` then is w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from functools import partial, wraps
 from inspect import signature
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
@@ -76,7 +77,7 @@ class Argument(Generic[T]):
         if value is None and self._name in unread:
             # Leaving the argument out may mean "all": whoever wrote a template did not mean that.
             raise ConfigurationError(self._name, None, rendered_names.NOTHING)
-        value = listed(rendered_names.whole_letters(value) if _RENDERS in held else value)
+        value = listed(value)
         if is_template(value) and _RENDERED not in held:  # what a task sets by itself is no template any more
             if _RENDERS not in held and _GIVEN not in held:  # what was rendered, or an output, may look like a template
                 self.parse(value)
@@ -105,17 +106,13 @@ class Argument(Generic[T]):
 
         Raises ``ConfigurationError`` for one that was rendered to no name, or to several.
         """
-        as_given = partial(_render, task, rendering)
-
-        def as_text(template: str) -> str:
-            # Jinja makes none of Python's objects of what so begins, and takes no line end from what so ends.
-            return str(as_given(f"\ue000{template}\ue000"))[1:-1]
-
+        nodes_of, as_given = (partial(_tried, render, task, rendering) for render in (_nodes, _render))
         try:
-            return rendered_names.rendered(parsed, as_text, as_given, names=self.names)
+            made = rendered_names.Rendering(nodes_of=nodes_of, as_given=as_given, names=self.names).rendered(parsed)
         except ValueError as exc:
             remedy, *texts = exc.args
             raise ConfigurationError(self._name, self._shown(*texts), remedy) from None
+        return listed(made)
 
     def _shown(self, value: Any = None) -> Any:
         """Return a value as an error may show it: a word of a program may be a secret, and so may a URL."""
@@ -206,15 +203,33 @@ class DeclaredArguments:
             vars(self)[_RENDERED] = True
 
 
-def _render(task: Any, rendering: Mapping[str, Any], value: Any) -> Any:
-    """Render a value as Airflow does. Raises ``ValueError``, whose text says why, for what Jinja cannot render."""
+def _tried(render: Callable[[Any, Mapping[str, Any], Any], Any], task: Any, by: Mapping[str, Any], value: Any) -> Any:
+    """Render a value. Raises ``ValueError``, whose text says why, for what Jinja cannot render."""
     from jinja2 import TemplateError
 
     try:
-        return task.render_template(value, rendering["context"], rendering["jinja_env"])
+        return render(task, by, value)
     except (TemplateError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as exc:
         what = exc if isinstance(exc, TemplateError) else type(exc).__name__  # others may show what is secret
         raise ValueError(f"a template in it cannot be rendered ({what}): check what it refers to") from None
+
+
+def _render(task: Any, by: Mapping[str, Any], value: Any) -> Any:
+    return task.render_template(value, by["context"], by["jinja_env"])
+
+
+def _nodes(_: Any, by: Mapping[str, Any], text: str) -> list[Any]:
+    """Return the parts of what a template is rendered to, as Airflow puts them together.
+
+    Where a DAG renders natively, Airflow reads their text as Python: ``3.10`` and names in quotes become others.
+    """
+    from jinja2 import Undefined
+
+    env, context = by["jinja_env"], copy(by["context"])
+    template = env.from_string(text)
+    context.update((name, value) for name, value in template.globals.items() if name not in context)
+    nodes = list(template.root_render_func(env.context_class(env, context, template.name, template.blocks)))
+    return [str(node) if isinstance(node, Undefined) else node for node in nodes]
 
 
 def require_read(task: object) -> None:

@@ -1,8 +1,7 @@
 """Readers of arguments of operators and sensors: lists that Airflow rendered as strings, ids, numbers, patterns.
 
-A templated list arrives as a list, as a JSON list in a string, or (with ``render_template_as_native_obj`` off) as
-Python's ``str`` of a list. The first two are accepted and the rest is refused: guessing at group ids is how the wrong
-group gets deleted.
+A templated list arrives as a list, as a JSON list in a string, or as Python's ``str`` of a list, which is refused:
+guessing at group ids is how the wrong group gets deleted.
 """
 
 from __future__ import annotations
@@ -193,9 +192,10 @@ def read_text_or_nothing(field: str, value: Any) -> str:
 
 
 def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
-    """Read a mapping. It may hold secrets, so an error does not show it."""
+    """Read a mapping, passed as one or as a JSON string. It may hold secrets, so an error does not show it."""
+    value = parse_object(value) if isinstance(value, str) else value
     if not isinstance(value, Mapping):
-        raise ConfigurationError(field, None, "must be a mapping")
+        raise ConfigurationError(field, None, "must be a mapping, or a JSON object with each name once")
     return value
 
 
@@ -267,16 +267,15 @@ def read_milliseconds(field: str, value: Any) -> int:
 
 def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartition, int]]:
     """Read ``{group: {topic: {partition: offset}}}``, as mappings or a JSON string; numbers may be strings."""
-    if isinstance(value, str):
-        if (parsed := parse_object(value)) is None:
-            remedy = "must be JSON: {group: {topic: {partition: offset}}}, with each name once in its place"
-            raise ConfigurationError(field, value, remedy)
-        value = parsed
+    given = parse_object(value) if isinstance(value, str) else value
+    if given is None and value is not None:
+        remedy = "must be JSON: {group: {topic: {partition: offset}}}, with each name once in its place"
+        raise ConfigurationError(field, value, remedy)
     found: dict[str, dict[TopicPartition, int]] = {}
-    for group_id, topics in _level(field, value):
+    for group_id, topics in _level(field, given):
         of_group = found.setdefault(group_id, {})
         for topic, partitions in _level(f"{field} of {group_id!r}", topics):
-            for partition, offset in _level(f"{field} of {group_id!r}, topic {topic!r}", partitions):
+            for partition, offset in _level(f"{field} of {group_id!r}, topic {topic!r}", partitions, names=False):
                 where = TopicPartition(topic, read_integer("partition", partition))
                 if where in of_group:
                     raise ConfigurationError(f"{field} of {group_id!r}, topic {topic!r}", partition, "give it once")
@@ -284,9 +283,11 @@ def read_partition_offsets(field: str, value: Any) -> dict[str, dict[TopicPartit
     return found
 
 
-def _level(field: str, value: Any) -> list[tuple[Any, Any]]:
+def _level(field: str, value: Any, *, names: bool = True) -> list[tuple[Any, Any]]:
     if not isinstance(value, Mapping) or not value:
         raise ConfigurationError(field, value, "must be a non-empty mapping")
+    if names and (wrong := [name for name in value if not isinstance(name, str) or not name]):
+        raise ConfigurationError(field, wrong[0], "each group and topic in it must be a non-empty string")
     return list(value.items())
 
 

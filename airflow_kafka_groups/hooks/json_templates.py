@@ -54,6 +54,13 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Whole:
+    """A template that is all of an argument, and is rendered to text, or to one of Python's objects."""
+
+    template: str
+
+
+@dataclass(frozen=True, slots=True)
 class Given:
     """What Airflow renders: a value beside a template in a key, or another task's output."""
 
@@ -87,8 +94,8 @@ def listed(value: Any) -> Any:
 def parse(given: Any) -> Any:
     """Return a list or an object with a ``Text`` for each string that has templates: one in JSON, or Python's own.
 
-    ``None`` for other arguments, which Airflow renders: also for JSON whose templates all stand beside strings, since
-    these write JSON themselves, and for mappings without a template in a key.
+    Other strings are a ``Whole``: also JSON whose templates all stand beside strings, since these write JSON
+    themselves. ``None`` for what Airflow renders, such as a mapping without a template in a key.
 
     Raises ``ValueError``, whose text is the remedy, for templates within quotes of what cannot be parsed.
     """
@@ -96,10 +103,16 @@ def parse(given: Any) -> Any:
         return [text_of(each) if isinstance(each, str) else Given(each) for each in given]
     if isinstance(given, Mapping):
         return _keyed(given) if _has_templates_in_keys(given) else None
-    if not isinstance(given, str) or not TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
+    if not isinstance(given, str):
         return None
+    if not TEMPLATE.sub("", given).lstrip().startswith(("[", "{")):
+        return Whole(given)
+    return _parsed(list(_parts(given))) or Whole(given)
+
+
+def _parsed(parts: Sequence[tuple[str, str]]) -> Any:
+    """Return a list or an object in JSON, ``None`` if no template of it is within quotes."""
     marked, quote, within = list[str](), "", list[str]()
-    parts = list(_parts(given))
     for number, (kind, text) in enumerate(parts):
         quote = _quote_after(text, quote) if kind == "data" else quote
         within += [text] if kind == "variable" and quote else []

@@ -10,11 +10,11 @@ import ast
 import json
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.hooks.json_templates import TEMPLATE, Given, Text, Value, read_json
+from airflow_kafka_groups.hooks.json_templates import TEMPLATE, Given, Text, Value, Whole, read_json
 
-Render = Callable[[Any], Any]
 NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"
 _LINE_END = (
@@ -30,78 +30,100 @@ _TWICE = "an item of it: its template rendered to a name that is there already, 
 _NONE = re.compile(r"(?<![^\W_])None(?![^\W_])")
 
 
-def rendered(parsed: Any, as_text: Render, as_given: Render, *, names: bool) -> Any:
-    """Return what ``parse`` or ``text_of`` returned with each text rendered.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rendering:
+    """The rendering of one argument.
 
-    :param as_text: renders a template to a string.
+    :param nodes_of: returns what Jinja makes of the parts of a template: strings, and Python's own objects.
     :param as_given: renders a value as Airflow does.
     :param names: whether the strings are names, and not any text.
-
-    Raises ``ValueError`` with the remedy and the text, for one that was rendered to no name, to several, or to one that
-    is there already.
     """
-    match parsed:
-        case list():
-            return [_item(each, as_text, as_given, names=names) for each in parsed]
-        case dict():
-            found = dict[Any, Any]()
-            for key, value in parsed.items():
-                name = _item(key, as_text, as_given, names=names)
-                if name in found:
-                    raise ValueError(_TWICE, name)
-                found[name] = _item(value, as_text, as_given, names=names)
-            return found
-        case Text():
-            return _only(parsed, as_text, names=names)
-        case Value():
-            return _value(parsed, as_text)
-        case Given():
-            return as_given(parsed.value)
-    return parsed
 
+    nodes_of: Callable[[str], list[Any]]
+    as_given: Callable[[Any], Any]
+    names: bool
 
-def _only(parsed: Text, as_text: Render, *, names: bool) -> str:
-    """Return what a string was rendered to that is all of an argument."""
-    pieces = _pieces(parsed, as_text)
-    text = "".join(pieces)
-    if text.strip() == "None":  # also where it may be left out: whoever wrote a template did not mean that
-        raise ValueError(NOTHING)
-    if names and _has_none(parsed, pieces):  # a part of a storage's path makes another storage, without a journal
-        raise ValueError(f"a part of it: {NOTHING}", text)
-    return text
+    def rendered(self, parsed: Any) -> Any:
+        """Return what ``parse`` or ``text_of`` returned with each template rendered.
 
+        Raises ``ValueError`` with the remedy and the text, for one that was rendered to no name, to several, or to one
+        that is there already.
+        """
+        match parsed:
+            case list():
+                return [self._item(each) for each in parsed]
+            case dict():
+                return self._object(parsed)
+            case Text():
+                return self._only(parsed)
+            case Value():
+                return self._value(parsed)
+            case Whole():
+                return self._whole(parsed)
+            case Given():
+                return self.as_given(parsed.value)
+        return parsed
 
-def _value(parsed: Value, as_text: Render) -> Any:
-    text = as_text(parsed.template)
-    try:
-        return read_json(text)
-    except json.JSONDecodeError:
-        raise ValueError(_NO_VALUE, text) from None
+    def _object(self, parsed: dict[Any, Any]) -> dict[Any, Any]:
+        found = dict[Any, Any]()
+        for key, value in parsed.items():
+            name = self._item(key)
+            if name in found:
+                raise ValueError(_TWICE, name)
+            found[name] = self._item(value)
+        return found
 
-
-def _item(parsed: Any, as_text: Render, as_given: Render, *, names: bool) -> Any:
-    """Return what an item was rendered to: if it is a name, then one, and not nothing."""
-    if not isinstance(parsed, Text):
-        return rendered(parsed, as_text, as_given, names=names)
-    pieces = _pieces(parsed, as_text)
-    text = "".join(pieces)
-    if text.strip() == "None":
-        raise ValueError(f"an item of it: {NOTHING}", "".join(parsed.pieces))
-    if not names:
+    def _item(self, parsed: Any) -> Any:
+        """Return what an item was rendered to: if it is a name, then one, and not nothing."""
+        if not isinstance(parsed, Text):
+            return self.rendered(parsed)
+        pieces = self._pieces(parsed)
+        text = "".join(pieces)
+        if text.strip() == "None":
+            raise ValueError(f"an item of it: {NOTHING}", "".join(parsed.pieces))
+        if not self.names:
+            return text
+        if _has_none(parsed, pieces):
+            raise ValueError(f"an item of it: {NOTHING}", text)
+        if any("\n" in each or _is_text_of_list(each) for each in map(str.strip, (text, *pieces[1::2]))):
+            raise ValueError(_SEVERAL, text)
+        if _has_more(text, parsed, "\r\n"):
+            raise ValueError(_LINE_END, text)
+        if parsed.in_json and _has_more(text, parsed, '"\\'):
+            raise ValueError(_QUOTES, text)  # as of a macro that joins several names for JSON
         return text
-    if _has_none(parsed, pieces):
-        raise ValueError(f"an item of it: {NOTHING}", text)
-    if any("\n" in each or _is_text_of_list(each) for each in map(str.strip, (text, *pieces[1::2]))):
-        raise ValueError(_SEVERAL, text)
-    if _has_more(text, parsed, "\r\n"):
-        raise ValueError(_LINE_END, text)
-    if parsed.in_json and _has_more(text, parsed, '"\\'):
-        raise ValueError(_QUOTES, text)  # as of a macro that joins several names for JSON
-    return text
 
+    def _only(self, parsed: Text) -> str:
+        """Return what a string was rendered to that is all of an argument."""
+        pieces = self._pieces(parsed)
+        text = "".join(pieces)
+        if text.strip() == "None":
+            raise ValueError(NOTHING)
+        if self.names and _has_none(parsed, pieces):  # a part of a storage's path makes another one, without a journal
+            raise ValueError(f"a part of it: {NOTHING}", text)
+        return text
 
-def _pieces(parsed: Text, as_text: Render) -> list[str]:
-    return [as_text(each) if number % 2 else each for number, each in enumerate(parsed.pieces)]
+    def _value(self, parsed: Value) -> Any:
+        text = self._text(parsed.template)
+        try:
+            return read_json(text)
+        except json.JSONDecodeError:
+            raise ValueError(_NO_VALUE, text) from None
+
+    def _whole(self, parsed: Whole) -> Any:
+        """Return an object that Jinja made, or text, which stays text: the argument's reader knows what it is."""
+        nodes = self.nodes_of(parsed.template)
+        is_object = len(nodes) == 1 and not isinstance(nodes[0], str)
+        made = nodes[0] if is_object else "".join(map(str, nodes))
+        if made is None:  # leaving the argument out may mean "all": whoever wrote a template did not mean that
+            raise ValueError(NOTHING)
+        return made
+
+    def _pieces(self, parsed: Text) -> list[str]:
+        return [self._text(each) if number % 2 else each for number, each in enumerate(parsed.pieces)]
+
+    def _text(self, template: str) -> str:
+        return "".join(map(str, self.nodes_of(template)))
 
 
 def _has_none(parsed: Text, pieces: Sequence[str]) -> bool:
@@ -131,16 +153,3 @@ def _is_text_of_list(text: str) -> bool:
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         return False
     return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
-
-
-def whole_letters(value: Any) -> Any:
-    """Return a value in which letters are whole: JSON writes some as two halves, and Python's reader leaves these."""
-    if isinstance(value, str):
-        halves = any("\ud800" <= letter <= "\udfff" for letter in value)
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass") if halves else value
-    for kind in (list, tuple, set):
-        if isinstance(value, kind):
-            return kind(map(whole_letters, value))
-    if isinstance(value, dict):
-        return {whole_letters(key): whole_letters(each) for key, each in value.items()}
-    return value

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from jinja2 import Environment
+from jinja2.nativetypes import NativeEnvironment
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
@@ -45,7 +46,7 @@ class Task(DeclaredArguments, Renders):
         return False
 
     def render(self, name: str, value: Any) -> None:
-        self._do_render_template_fields(self, (name,), {name: value}, Environment(autoescape=True), set())
+        self._do_render_template_fields(self, (name,), {name: value}, NativeEnvironment(autoescape=True), set())
 
 
 @pytest.mark.parametrize(
@@ -81,7 +82,7 @@ def test_a_literal_is_read_when_it_is_set() -> None:
         _ = task.limit
 
 
-@pytest.mark.parametrize("template", ["{{ x }}", "{% x %}"])
+@pytest.mark.parametrize("template", ["{{ number }}", "{% if number %}{{ number }}{% endif %}"])
 def test_a_template_is_read_when_it_has_rendered(template: str) -> None:
     task = Task()
     task.number = template
@@ -97,14 +98,14 @@ def test_a_template_that_renders_to_nothing_is_refused_where_nothing_could_be_gi
     task = Task()
     task.limit = None
     assert task.limit is None
-    task.limit = "{{ x }}"
+    task.limit = "{{ limit }}"
     with pytest.raises(ConfigurationError, match="rendered to nothing"):
         task.render("limit", None)
 
 
 def test_what_still_looks_like_a_template_after_rendering_is_read_as_it_is() -> None:
     task = Task()
-    task.number = "{{ x }}"
+    task.number = "{{ number }}"
     with pytest.raises(ConfigurationError, match="number"):
         task.render("number", "{{")
 

@@ -145,7 +145,7 @@ def test_text_is_no_json_also_where_it_begins_so(operator: Any, name: str, given
 def test_a_key_of_a_mapping_that_is_no_string_is_an_error_that_names_the_argument(topic: str) -> None:
     """A pair of a topic and a partition became a list, which is no key."""
     given: Any = {"{{ params.group }}": {TopicPartition(topic, 0): 5}}
-    with pytest.raises(ConfigurationError, match=r"offsets of 'a', topic TopicPartition.*must be a non-empty mapping"):
+    with pytest.raises(ConfigurationError, match=r"offsets of 'a' \(got TopicPartition.*must be a non-empty string"):
         rendered(False, AlterGroupOffsetsOperator, {"group": "a"}, **STORED, offsets=given)
 
 
@@ -244,3 +244,21 @@ def test_a_list_or_nothing_in_a_part_of_a_pattern_is_no_pattern_that_keeps_nothi
         rendered(native, PlanCleanupOperator, params, **STORED, exclude=given)
     task = rendered(native, PlanCleanupOperator, {"digits": "[0-9]"}, **STORED, exclude=["{{ params.digits }}-*"])
     assert task.exclude == ("[0-9]-*",)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        '{"{{ params.empty }}": {"t": {"0": 5}}}',
+        '{"g": {"{{ params.empty }}": {"0": 5}}}',
+        {"{{ params.empty }}": {"t": {0: 5}}},
+        {"": {"t": {0: 5}}},
+        {None: {"t": {0: 5}}},
+        {"g": {5: {0: 5}}},
+    ],
+    ids=str,
+)
+def test_offsets_are_of_groups_and_topics_with_names(given: Any) -> None:
+    """Brokers have a group without a name: a template that is rendered to no text was taken for it."""
+    with pytest.raises(ConfigurationError, match=r"offsets.*each group and topic in it must be a non-empty string"):
+        rendered(False, AlterGroupOffsetsOperator, {"empty": ""}, **STORED, offsets=given)
