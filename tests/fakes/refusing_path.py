@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 
 class BotoError(Exception):
     """Not an OSError, like botocore's."""
@@ -87,3 +89,15 @@ class RefusingPath:
             self._refuse()
         assert detail
         return [{"name": str(path), "type": "directory" if path.is_dir() else "file"} for path in Path(key).iterdir()]
+
+
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Let a folder on a disk be one that this user may not list."""
+    iterdir = Path.iterdir
+
+    def refusing(self: Path) -> Iterator[Path]:
+        if self == folder:
+            raise PermissionError(13, "denied")
+        return iterdir(self)
+
+    monkeypatch.setattr(Path, "iterdir", refusing)

@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
+from tests.fakes.refusing_path import refuse_listing
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, snapshot
 
@@ -71,14 +72,7 @@ async def test_a_folder_that_cannot_be_listed_ends_no_restore(tmp_path: Path, mo
     """A restore has to work when hardly anything does: the storage may give each connection its own folder only."""
     admin, other = FakeAdmin({"a": FakeGroup()}, log=(0, 10)), Layout(tmp_path, "for-restores")
     await snapshot(admin, layout_in(tmp_path))
-    iterdir = Path.iterdir
-
-    def broken(self: Path) -> object:
-        if self.name == "prod":
-            raise PermissionError(13, "denied")
-        return iterdir(self)
-
-    monkeypatch.setattr(Path, "iterdir", broken)
+    refuse_listing(monkeypatch, layout_in(tmp_path).root)
     await restore_by_a_clock_that_is_behind(admin, other, monkeypatch)
     with pytest.raises(StorageError, match="prod"):
         list(cluster_folders.folders_with_snapshots(other, CLUSTER_ID))

@@ -17,6 +17,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
+from tests.fakes.refusing_path import refuse_listing
 
 FIRST, SECOND = "20260301T120000Z-00000001", "20260302T120000Z-00000002"
 AT = {run: datetime.strptime(run[:16], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) for run in (FIRST, SECOND)}
@@ -275,14 +276,7 @@ async def test_a_record_that_does_not_name_its_cluster_may_be_of_this_one(
 
 def test_a_folder_that_cannot_be_listed_stops_a_plan(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
     other = other_folder(layout)
-    iterdir = Path.iterdir
-
-    def broken(self: Path) -> object:
-        if self == other.root:
-            raise PermissionError(13, "denied")
-        return iterdir(self)
-
-    monkeypatch.setattr(Path, "iterdir", broken)
+    refuse_listing(monkeypatch, other.root)
     with pytest.raises(MaintenanceError, match="standby"):
         KeepAliveRecords(layout, "k").read()
 

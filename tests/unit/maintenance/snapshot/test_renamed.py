@@ -14,6 +14,7 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.refusing_path import refuse_listing
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 WEEK = timedelta(days=7)
@@ -53,13 +54,6 @@ async def test_who_may_see_one_folder_only_can_take_snapshots(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
-    iterdir = Path.iterdir
-
-    def broken(self: Path) -> object:
-        if self == tmp_path:
-            raise PermissionError(13, "denied")
-        return iterdir(self)
-
-    monkeypatch.setattr(Path, "iterdir", broken)
+    refuse_listing(monkeypatch, tmp_path)
     assert (await snapshot(admin, layout)).manifest.groups == 1
     assert "in other folders is not known" in caplog.text

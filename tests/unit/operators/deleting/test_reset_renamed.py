@@ -11,6 +11,7 @@ import pytest
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
+from tests.fakes.refusing_path import refuse_listing
 from tests.unit.operators import scene
 from tests.unit.operators.deleting.test_reset_again import context, positions, shift
 
@@ -58,14 +59,7 @@ def test_who_may_see_one_folder_only_can_move_groups(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
-    iterdir = Path.iterdir
-
-    def broken(self: Path) -> object:
-        if self == tmp_path:
-            raise PermissionError(13, "denied")
-        return iterdir(self)
-
-    monkeypatch.setattr(Path, "iterdir", broken)
+    refuse_listing(monkeypatch, tmp_path)
     for outcome in ("changed", "unchanged"):
         assert shift(tmp_path)["counts"][outcome] == 2
     assert "another name are not known" in caplog.text
