@@ -91,7 +91,7 @@ class RefusingPath:
         return [{"name": str(path), "type": "directory" if path.is_dir() else "file"} for path in Path(key).iterdir()]
 
 
-def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+def refuse_listing(monkeypatch: pytest.MonkeyPatch, folder: object) -> None:
     """Let a folder on a disk be one that this user may not list."""
     iterdir = Path.iterdir
 
