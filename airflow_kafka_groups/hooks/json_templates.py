@@ -26,6 +26,7 @@ _UNREADABLE = "has a template that Jinja cannot read: close each {{ … }} and {
 
 TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _LITERAL = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
+_TO_JSON = re.compile(r"\|\s*tojson\b|\bjson\.dumps\(")
 _MARK = re.compile("[\ue000\ue001]([0-9]+)\ue002")
 """What stands for a template while JSON is parsed: within quotes, or beside strings."""
 _LINE_END = re.compile(r"(?:\r\n|\r|\n)\Z")
@@ -200,7 +201,7 @@ def _quote_after(text: str, quote: str) -> str:
 def _writes_quotes(expression: str) -> bool:
     """Return whether an expression writes quotes itself, such as ``{{ names | join('", "') }}``."""
     literals = _LITERAL.findall(expression)
-    return "tojson" in expression or "json.dumps(" in expression or any('"' in literal[1:-1] for literal in literals)
+    return _TO_JSON.search(expression) is not None or any('"' in literal[1:-1] for literal in literals)
 
 
 def read_json(text: str) -> Any:

@@ -124,6 +124,7 @@ def test_a_name_in_a_list_in_json_stays_as_it_is(name: str, *, native: bool) -> 
     "given",
     [
         '["a", "{{ params["group"] }}"]',
+        """["a", "{{ params.get('autojson') or params.group }}"]""",
         '["a", "{{ params.get("group", "x") }}"]',
         """["a", "{{ params['team'] ~ "" ~ params['group'] }}"]""",
         '["a", "{{ {"a": {"b": params.group}}["a"]["b"] }}"]',
