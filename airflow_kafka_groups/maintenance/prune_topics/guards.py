@@ -47,7 +47,8 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots | None = N
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
-        shown, subscribed = observe(reader, group_ids), read_subscriptions(layout, reader.manifest) or NO_SUBSCRIPTIONS
+        shown = observe(reader, group_ids)
+        subscribed = read_subscriptions(reader.layout, reader.manifest) or NO_SUBSCRIPTIONS
         asked = looked_for(reader.manifest, group_ids)
         for item in plan.groups:
             if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupState, MemberDescription
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, timeout
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, outcomes, planned
+from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, outcomes, planned, subscribe
 
 pytestmark = pytest.mark.safety
 
@@ -75,3 +76,18 @@ async def test_one_that_an_incomplete_snapshot_saw_without_the_offsets_keeps_the
     assert await outcomes(admin, layout, of, now=Ticking(of.created_at + HOUR / 2)) == {
         "app [old]": "kept:alive_before"
     }
+
+
+@pytest.mark.parametrize("subscribes", [True, False])
+async def test_a_newer_snapshot_of_another_connection_keeps_what_it_saw_in_use_only(
+    tmp_path: Path, subscribes: bool
+) -> None:
+    """Its subscriptions are in its own folder: they were looked for in the plan's, and every pruning failed."""
+    admin, layout = cluster(), layout_in(tmp_path)
+    of = await planned(admin, layout)
+    if subscribes:
+        subscribe(admin)
+    await take_snapshot(admin, Layout(tmp_path, "other"), now=Ticking(of.created_at))
+    admin.groups["app"]._subscribed = frozenset({"live"})
+    fate = "kept:alive_before" if subscribes else "deleted:safe"
+    assert await outcomes(admin, layout, of, now=Ticking(of.created_at + HOUR / 2)) == {"app [old]": fate}
