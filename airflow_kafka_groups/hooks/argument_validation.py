@@ -185,17 +185,20 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        written = {name: getattr(type(self), name) for name in _unread(self) - given}
+        fields, unread = [*by.arguments["template_fields"]], _unread(self) - given
+        written = {name: getattr(type(self), name) for name in fields if name in unread}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
         require_rendered(self, [name for name in literals if name not in given], written, parsed)
-        by.arguments["template_fields"] = [name for name in by.arguments["template_fields"] if name not in parsed]
-        vars(self)[_RENDERS] = True
-        try:
-            render(*by.args, **by.kwargs)
-        finally:
-            vars(self).pop(_RENDERS, None)
-        for name, found in parsed.items():
-            vars(self)[name] = written[name].rendered(found, self, by.arguments)
+        for name in fields:  # a template may refer to what is rendered before it: {{ task.cluster }}
+            if name in parsed:
+                vars(self)[name] = written[name].rendered(parsed[name], self, by.arguments)
+                continue
+            by.arguments["template_fields"] = [name]
+            vars(self)[_RENDERS] = True
+            try:
+                render(*by.args, **by.kwargs)
+            finally:
+                vars(self).pop(_RENDERS, None)
         vars(self).update(literals)  # Jinja takes a line end from the end of a group's name, and comments out of it
         for name in _unread(self):  # the rendered value looks like a template itself: a group may be named "{{"
             getattr(type(self), name).read(self, vars(self)[name])

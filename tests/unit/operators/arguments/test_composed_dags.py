@@ -226,3 +226,33 @@ def test_a_path_that_is_no_string_is_said_to_be_none(place: Any) -> None:
     """The error asked whether its template renders to nothing."""
     with pytest.raises(ConfigurationError, match=r"storage_path .*must be a string: a path or a URL"):
         ListGroupOffsetsOperator(task_id="t", storage_path=place)
+
+
+class WithNote(PlanCleanupOperator):
+    """A site's own subclass with a field that is no argument of the package."""
+
+    template_fields = (*PlanCleanupOperator.template_fields, "note")
+
+    def __init__(self, *, note: str, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.note = note
+
+
+def test_a_template_sees_the_arguments_that_are_rendered_before_it() -> None:
+    """In another order, which differed by process, a pattern had the text of a template, and kept nothing."""
+    of_cluster = ["{{ task.cluster }}-*"]
+    with a_dag() as dag:
+        task = WithNote(
+            task_id="t",
+            storage_path="/data",
+            cluster="{{ name }}",
+            policy_file="/{{ task.cluster }}.yaml",
+            protected=of_cluster,
+            exclude=of_cluster,
+            include=of_cluster,
+            note="of {{ task.cluster }}",
+        )
+    task = render(dag, task, name="prod")
+    patterns = ("prod-*",)
+    assert (task.exclude, task.include, task.policy_file) == (patterns, patterns, "/prod.yaml")
+    assert task.note == "of prod"
