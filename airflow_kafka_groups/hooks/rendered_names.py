@@ -113,8 +113,9 @@ class Rendering:
     def _whole(self, parsed: Whole) -> Any:
         """Return an object that Jinja made, or text, which stays text: the argument's reader knows what it is."""
         nodes = self.nodes_of(parsed.template)
-        is_object = len(nodes) == 1 and not isinstance(nodes[0], str)
-        made = nodes[0] if is_object else "".join(map(str, nodes))
+        beside_blanks = [node for node in nodes if not isinstance(node, str) or node.strip()]
+        is_object = len(beside_blanks) == 1 and not isinstance(beside_blanks[0], str)
+        made = beside_blanks[0] if is_object else "".join(map(str, nodes))
         if made is None:  # leaving the argument out may mean "all": whoever wrote a template did not mean that
             raise ValueError(NOTHING)
         return made

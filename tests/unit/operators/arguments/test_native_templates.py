@@ -122,3 +122,14 @@ def test_several_names_in_an_item_are_refused_as_elsewhere() -> None:
     for several in (["a", "b"], "['a', 'b']", '["a", "b"]'):
         with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to several"):
             rendered(DeleteGroupsOperator, {"x": several}, **STORED, group_ids=["{{ params.x }}"])
+
+
+@pytest.mark.parametrize(
+    "given", ["\n{{ params.x }}\n\n", "{% if True %}\n  {{ params.x }}\n{% endif %}", " {{ params.x }} "]
+)
+def test_blanks_around_a_template_make_no_text_of_an_object(given: str) -> None:
+    """As of a string of several lines in a DAG: its list was refused as the spelling of one in Python."""
+    task = rendered(DeleteGroupsOperator, {"x": ["a", "b"]}, **STORED, group_ids=given)
+    assert task.group_ids == ["a", "b"]
+    with pytest.raises(ConfigurationError, match=r"group_ids.*rendered to nothing"):
+        rendered(DeleteGroupsOperator, {"x": None}, **STORED, group_ids=given)
