@@ -31,7 +31,12 @@ from airflow_kafka_groups.maintenance.prune_topics.objections import why_not_rul
 from airflow_kafka_groups.maintenance.prune_topics.observed import observe
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, PlannedTopic, PrunePlan
 from airflow_kafka_groups.maintenance.prune_topics.resets import Resets
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import (
+    KnownSnapshots,
+    is_news,
+    later_snapshots,
+    may_see_less,
+)
 from airflow_kafka_groups.maintenance.snapshot.reader import looked_for
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -47,9 +52,10 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots | None = N
     found: dict[str, Decision] = {}
     group_ids = {item.group_id for item in plan.groups}
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
-        shown = observe(reader, group_ids)
+        sees_less = may_see_less(reader, layout, plan.view)
+        shown = {} if sees_less and not reader.manifest.sees_all_topics else observe(reader, group_ids)
         subscribed = read_subscriptions(reader.layout, reader.manifest) or NO_SUBSCRIPTIONS
-        asked = looked_for(reader.manifest, group_ids)
+        asked = set() if sees_less else looked_for(reader.manifest, group_ids)
         for item in plan.groups:
             if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):
                 continue

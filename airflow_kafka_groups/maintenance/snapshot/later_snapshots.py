@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -89,3 +90,19 @@ def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime |
     :param idle_since: since when the group was idle by that judgement; ``None`` if it is not known.
     """
     return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.started_at
+
+
+def may_see_less(reader: SnapshotReader, layout: Layout, view: ClusterView | None) -> bool:
+    """Return whether a snapshot in another folder is another user's: brokers hide from one what it may not describe.
+
+    So what it lacks may be there: groups, and, where it does not see all topics, offsets.
+
+    :param layout: the folder of the judged snapshot.
+    :param view: what the judged snapshot's connection saw of the cluster; ``None`` if it is not known.
+
+    Raises ``PlanError`` for a damaged view.
+    """
+    if reader.layout == layout or view is None:
+        return False
+    other = recorded_view(reader.manifest.view, f"snapshot {reader.manifest.snapshot_id}")
+    return other is not None and other.connection.identity != view.connection.identity

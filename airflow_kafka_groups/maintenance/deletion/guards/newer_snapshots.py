@@ -3,8 +3,8 @@
 A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
 when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
 snapshot looked for and lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete
-snapshots count, too: what they lack means nothing, and nothing else is taken from any of these. A deletion may take
-hours itself, so what is taken meanwhile is read before each intent.
+snapshots count, too, and those of other users, who may see less: what these lack means nothing, and nothing else is
+taken from any of these. A deletion may take hours itself, so what is taken meanwhile is read before each intent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,12 @@ from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import (
+    KnownSnapshots,
+    is_news,
+    later_snapshots,
+    may_see_less,
+)
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, looked_for
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
@@ -32,15 +37,16 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         planned = planned or {group.group_id: group for group in plan.planned.facts()}
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
-        asked = _not_known(plan, planned, reader.manifest)
+        asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
+        hides_offsets = sees_less and not reader.manifest.sees_all_topics
         lacking = set(asked)
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = asked.get(group.group_id)
-            if facts is not None and (why := _why_in_use(group, facts)) is not None:
+            if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
                 reason = f"{newer} shows it in use: {why}"
                 found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
-        if reader.manifest.complete:
+        if reader.manifest.complete and not sees_less:
             reason = f"{newer} does not have it: somebody made it again since"
             lacking = looked_for(reader.manifest, lacking)
             found |= {group_id: Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
@@ -61,7 +67,7 @@ def _not_known(
     }
 
 
-def _why_in_use(group: GroupSummary, planned: PlannedFacts) -> str | None:
+def _why_in_use(group: GroupSummary, planned: PlannedFacts, hides_offsets: bool) -> str | None:
     if group.members:
         return f"it had {group.members} member(s)"
     if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):
@@ -71,6 +77,6 @@ def _why_in_use(group: GroupSummary, planned: PlannedFacts) -> str | None:
     kinds = {group.group_type, planned.group_type} - {GroupType.UNKNOWN.value}
     if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
         return "it was of another kind"
-    if group.fingerprint != planned.fingerprint:
+    if group.fingerprint != planned.fingerprint and not hides_offsets:
         return "its committed offsets had moved"
     return None

@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.maintenance.connection_print import sha256_of
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupState, MemberDescription
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking, timeout
-from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, outcomes, planned, subscribe
+from tests.fakes.groups import FakeGroup, Ticking, timeout
+from tests.unit.maintenance.prune_topics.scene import (
+    HOUR,
+    cluster,
+    layout_in,
+    outcomes,
+    plan,
+    planned,
+    snapshots,
+    subscribe,
+)
 
 pytestmark = pytest.mark.safety
 
@@ -91,3 +104,17 @@ async def test_a_newer_snapshot_of_another_connection_keeps_what_it_saw_in_use_o
     admin.groups["app"]._subscribed = frozenset({"live"})
     fate = "kept:alive_before" if subscribes else "deleted:safe"
     assert await outcomes(admin, layout, of, now=Ticking(of.created_at + HOUR / 2)) == {"app [old]": fate}
+
+
+@pytest.mark.parametrize("lacks", ["the group", "the topic"])
+async def test_what_another_user_may_not_see_keeps_no_topic(tmp_path: Path, lacks: str) -> None:
+    admin, layout = cluster(), layout_in(tmp_path)
+    view = partial(read_view_for_snapshot, admin)
+    of = plan(layout, await snapshots(admin, layout, view=view))
+    app, own = admin.groups["app"], admin.connection
+    seen = {where: of for where, of in app.offsets.items() if where.topic == "live"}
+    admin.connection, admin.sees_topics = replace(own, identity=sha256_of("user:of-a-team")), lacks == "the group"
+    admin.groups = {} if lacks == "the group" else {"app": FakeGroup(seen, members=2)}
+    await take_snapshot(admin, Layout(tmp_path, "other"), now=Ticking(of.created_at), view=view)
+    admin.groups, admin.connection, admin.sees_topics = {"app": app}, own, True
+    assert await outcomes(admin, layout, of, now=Ticking(of.created_at + HOUR / 2)) == {"app [old]": "deleted:safe"}

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.maintenance.connection_print import sha256_of
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, Ticking
+from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.deletion.steps import delete, fates
-from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+from tests.unit.maintenance.scene import LATER, POLICY, backed_up, judge, layout_in
 
 pytestmark = pytest.mark.safety
 
@@ -29,3 +39,37 @@ async def test_a_group_that_such_a_snapshot_shows_in_use_is_kept(
     admin.groups["a"], admin.cluster = FakeGroup(), known
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
     assert fates(report) == {"a": "kept:alive_before" if kept else "deleted:safe", "b": "deleted:safe"}
+
+
+async def snapshot_with_view(admin: FakeAdmin, layout: Layout, later: timedelta = timedelta(0)) -> SnapshotReader:
+    """Take a snapshot that says who took it, as each operator does."""
+    view = partial(read_view_for_snapshot, admin)
+    taken = await take_snapshot(admin, layout, now=Ticking(NOW + later), view=view)
+    return SnapshotReader(layout, taken.snapshot_id)
+
+
+async def planned_with_view(admin: FakeAdmin, layout: Layout) -> DeletionPlan:
+    reader = await snapshot_with_view(admin, layout)
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    return plan
+
+
+@pytest.mark.parametrize("user", ["", "user:of-a-team"])
+async def test_what_another_user_may_not_see_is_neither_gone_nor_moved(tmp_path: Path, user: str) -> None:
+    """Brokers list only the groups, and the offsets of the topics, that a user may describe."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    for name in "abc":
+        admin.add(name, ("t", 0, 5), ("u", 0, 6))
+    plan = await planned_with_view(admin, layout)
+    known, own = dict(admin.groups), admin.connection
+    admin.connection, admin.sees_topics = replace(own, identity=sha256_of(user)), False
+    del admin.groups["a"]
+    admin.groups["b"] = FakeGroup({TopicPartition("t", 0): 5})
+    admin.groups["c"] = FakeGroup(members=1)
+    await snapshot_with_view(admin, Layout(tmp_path, "of-a-team"), timedelta(hours=1))
+    admin.groups, admin.connection, admin.sees_topics = known, own, True
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    fate = "deleted:safe" if user else "kept:alive_before"
+    assert fates(report) == {"a": fate, "b": fate, "c": "kept:alive_before"}
