@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,6 +40,7 @@ KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
+_MOST_DAMAGED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,15 +205,14 @@ def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tup
 
 
 def may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
-    """Return whether a folder's runs may be on this cluster, by its newest snapshot: in doubt they may.
+    """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
 
     Brokers that start may not know their cluster's id yet: then a snapshot names none.
     """
-    newest = max(snapshot_ids(layout), default=None)
-    try:
-        return newest is None or load_manifest(layout, newest).kafka_cluster_id in (None, kafka_cluster_id)
-    except SnapshotError:
-        return True
+    for snapshot_id in snapshot_ids(layout)[: -_MOST_DAMAGED - 1 : -1]:
+        with suppress(SnapshotError):
+            return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
+    return True
 
 
 def _runs(

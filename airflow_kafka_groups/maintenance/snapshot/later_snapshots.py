@@ -65,19 +65,28 @@ def later_snapshots(
     if known.elsewhere is None:
         known.elsewhere = list(folders_with_snapshots(layout, kafka_cluster_id))
     for other in known.elsewhere:
-        yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known)
+        yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
 
 
 def _later(
-    layout: Layout, ids: Sequence[str], snapshot_id: str, kafka_cluster_id: str, known: set[str]
+    layout: Layout,
+    ids: Sequence[str],
+    snapshot_id: str,
+    kafka_cluster_id: str,
+    known: set[str],
+    *,
+    may_be_copied: bool = False,
 ) -> Iterator[SnapshotReader]:
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
     before = bisect_left(ids, time_prefix(began_at - _LONGEST))
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:
             continue
-        if id_ > snapshot_id or load_manifest(layout, id_).observed_at >= began_at - CLOCK_SLACK:
-            reader = SnapshotReader(layout, id_)
+        if (
+            id_ > snapshot_id
+            or load_manifest(layout, id_, may_be_copied=may_be_copied).observed_at >= began_at - CLOCK_SLACK
+        ):
+            reader = SnapshotReader(layout, id_, may_be_copied=may_be_copied)
             if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
                 yield reader
         known.add(id_)

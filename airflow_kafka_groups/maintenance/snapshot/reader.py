@@ -50,13 +50,15 @@ class GroupSummary(NamedTuple):
     fingerprint: str
 
 
-def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
+def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> SnapshotManifest:
     """Read a snapshot's manifest.
+
+    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
 
     Raises ``SnapshotError`` if it is missing, damaged or of another cluster, and ``StorageError``.
     """
     try:
-        return _read_manifest(layout, snapshot_id)
+        return _read_manifest(layout, snapshot_id, may_be_copied)
     except SnapshotError:
         path = layout.manifest(snapshot_id)
         with storage_errors("read", path):
@@ -66,14 +68,14 @@ def load_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
     raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
 
 
-def _read_manifest(layout: Layout, snapshot_id: str) -> SnapshotManifest:
+def _read_manifest(layout: Layout, snapshot_id: str, may_be_copied: bool = False) -> SnapshotManifest:
     """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
     path = layout.manifest(snapshot_id)
     try:
         manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise SnapshotError(f"the manifest {path} is damaged: {type(exc).__name__}: {exc}") from exc
-    if manifest.snapshot_id != snapshot_id or manifest.cluster != layout.cluster:
+    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == layout.cluster):
         of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
         raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
     return manifest
@@ -174,9 +176,9 @@ def _require_columns(found: Any, where: str) -> None:
 class SnapshotReader:
     """A reader of one snapshot. Its files are checked against the manifest on construction."""
 
-    def __init__(self, layout: Layout, snapshot_id: str) -> None:
+    def __init__(self, layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> None:
         self.layout = layout
-        self.manifest = load_manifest(layout, snapshot_id)
+        self.manifest = load_manifest(layout, snapshot_id, may_be_copied=may_be_copied)
         for name, rows in self.manifest.files:
             with self._parquet(name) as parquet:
                 found = parquet.metadata.num_rows

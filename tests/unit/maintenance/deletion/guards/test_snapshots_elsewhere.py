@@ -73,3 +73,31 @@ async def test_what_another_user_may_not_see_is_neither_gone_nor_moved(tmp_path:
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
     fate = "deleted:safe" if user else "kept:alive_before"
     assert fates(report) == {"a": fate, "b": fate, "c": "kept:alive_before"}
+
+
+@pytest.mark.parametrize("of", ["another", "this"])
+async def test_a_folder_that_somebody_copied_stops_no_deletion(tmp_path: Path, of: str) -> None:
+    """Its manifests name the folder that they are from: each deletion of all clusters in the storage failed by one."""
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    await take_snapshot(admin, layout, now=Ticking(NOW - timedelta(days=1)))
+    plan, _ = await backed_up(admin, layout)
+    known, from_there = admin.cluster, Layout(tmp_path, "from-there")
+    admin.groups["a"], admin.cluster = FakeGroup(members=2), "another" if of == "another" else known
+    await take_snapshot(admin, from_there, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"], admin.cluster = FakeGroup(), known
+    Path(str(from_there.root)).rename(tmp_path / "copied")  # noqa: ASYNC240  # it is fast
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    assert fates(report) == {"a": "deleted:safe" if of == "another" else "kept:alive_before", "b": "deleted:safe"}
+
+
+async def test_a_damaged_snapshot_of_another_cluster_stops_no_deletion(tmp_path: Path) -> None:
+    """The snapshots before it say whose the folder is."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    other, known, admin.cluster = Layout(tmp_path, "other"), admin.cluster, "another"
+    await take_snapshot(admin, other, now=Ticking(NOW))
+    damaged = await take_snapshot(admin, other, now=Ticking(LATER + timedelta(hours=1)))
+    other.manifest(damaged.snapshot_id).write_bytes(b"{")
+    admin.cluster = known
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
+    assert fates(report) == {"a": "deleted:safe"}
