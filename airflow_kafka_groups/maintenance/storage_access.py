@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import errno
+import logging
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts import local_files
 from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES, WORDS_OF_SECRETS
+from airflow_kafka_groups.exceptions import MaintenanceError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
+
+log = logging.getLogger(__name__)
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHORT = r"(?:(?<=[?&#;])(?:key|pass)|(?<=[?&#])auth|(?<=&amp;)auth)"
@@ -80,3 +85,17 @@ def remedy_of(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno in _FULL:
         return "Make room there, or choose another storage_path"
     return "Check storage_path and the storage's connection"
+
+
+@contextmanager
+def unless_warned(warning: str) -> Iterator[None]:
+    """Log a warning for what cannot be read inside, and go on behind it.
+
+    :param warning: the text, with ``%s`` for the error. Empty: the ``MaintenanceError`` is raised.
+    """
+    try:
+        yield
+    except MaintenanceError as error:
+        if not warning:
+            raise
+        log.warning(warning, error)

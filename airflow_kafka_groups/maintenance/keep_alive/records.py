@@ -27,7 +27,7 @@ from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
-from airflow_kafka_groups.maintenance.storage_access import raised_by
+from airflow_kafka_groups.maintenance.storage_access import raised_by, unless_warned
 
 log = logging.getLogger(__name__)
 
@@ -185,23 +185,30 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
         found[group_id] = replace(later, until=until, own_end=later.own_end or own_end)
 
 
-def other_folders(layout: Layout, without: Collection[str] = ()) -> Iterator[tuple[Layout, list[str]]]:
+def other_folders(
+    layout: Layout, without: Collection[str] = (), warning: str = ""
+) -> Iterator[tuple[Layout, list[str]]]:
     """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
 
     :param without: names of folders to leave out. Default: none.
+    :param warning: as of ``unless_warned``, for what cannot be listed, which is left out. Default: it raises.
 
     Raises ``StorageError``.
     """
-    for name in list_names(layout.base):
+    names = list[str]()
+    with unless_warned(warning):
+        names = list_names(layout.base)
+    for name in names:
         if name == layout.cluster or name in without or not is_cluster_name(name):
             continue
-        try:
-            inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
-        except StorageError as exc:
-            if isinstance(raised_by(exc), NotADirectoryError):
-                continue
-            raise
-        yield Layout(layout.base, name), inside
+        with unless_warned(warning):
+            try:
+                inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
+            except StorageError as exc:
+                if isinstance(raised_by(exc), NotADirectoryError):
+                    continue
+                raise
+            yield Layout(layout.base, name), inside
 
 
 def may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:

@@ -9,10 +9,10 @@ distance is not moved twice, either. What a try says at its end that it has kept
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id, time_of
@@ -31,9 +31,8 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     name_of,
 )
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+from airflow_kafka_groups.maintenance.storage_access import unless_warned
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-
-log = logging.getLogger(__name__)
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
@@ -42,6 +41,7 @@ TARGET = "target"
 """The field with what else a reset was asked for: an end of the log, or a time."""
 DELETION = "delete offsets"
 """The kind of change whose record has what was deleted."""
+_NOT_KNOWN = "Earlier tries by a connection of another name are not known: %s"
 _ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
 
 
@@ -133,21 +133,17 @@ def read_earlier_tries(
     :param since: only records of this time or later; ``None``: all.
     :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
 
-    Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
+    Raises ``MaintenanceError`` for a record of another distance, or a damaged one in the cluster's folder, and
+    ``StorageError`` for that folder. What cannot be read in others is a warning.
     """
     groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
-    folders = (own, *(other.root / CHANGES for other in others))
-    for folder, name in ((each, name) for each in folders for name in list_names(each)):
-        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
-        run_id = name.removesuffix(ending)
-        if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
-            continue
-        path = folder / name
-        record = read_json(path, "the record of a change", MaintenanceError)
+    own = layout.root / CHANGES
+    others = other_folders(layout, warning=_NOT_KNOWN) if kafka_cluster_id else ()
+    folders = ((own, ""), *((other.root / CHANGES, _NOT_KNOWN) for other, inside in others if CHANGES in inside))
+    for path, record in chain.from_iterable(_records(*each, since) for each in folders):
         if not _is_of(record.get(TASK_RUN), task_run):
             continue
-        if folder is not own and record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
+        if path.parent != own and record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
             continue
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
@@ -157,17 +153,28 @@ def read_earlier_tries(
                 f"an earlier try of this task began to move offsets by {record.get(SHIFT_BY)}, see {path}, and this "
                 f"one would move them by {asked.get(SHIFT_BY)}. Start a new DAG run for another distance"
             )
-        _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
+        _add(
+            groups, record, str(path), _kept_by(path.parent / path.name.replace("before", "result")), is_asked=is_asked
+        )
     return EarlierTries(groups)
 
 
-def _others(layout: Layout) -> list[Layout]:
-    """Return the other folders with records; none if this user may not look: nearly always there is nothing to find."""
-    try:
-        return [other for other, inside in other_folders(layout) if CHANGES in inside]
-    except StorageError as error:
-        log.warning("Earlier tries by a connection of another name are not known: %s", error)
-        return []
+def _records(folder: StoragePath, warning: str, since: datetime | None) -> Iterator[tuple[StoragePath, dict[str, Any]]]:
+    """Yield the records of changes in a folder.
+
+    :param warning: for what cannot be read, which is left out: nearly always, there is nothing to find in the folders
+        of others. Empty: it raises.
+    """
+    names = list[str]()
+    with unless_warned(warning):
+        names = list_names(folder)
+    for name in names:
+        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
+        run_id = name.removesuffix(ending)
+        if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
+            continue
+        with unless_warned(warning):
+            yield folder / name, read_json(folder / name, "the record of a change", MaintenanceError)
 
 
 def _is_of(recorded: Any, task_run: str) -> bool:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
@@ -63,3 +64,31 @@ def test_who_may_see_one_folder_only_can_move_groups(
     for outcome in ("changed", "unchanged"):
         assert shift(tmp_path)["counts"][outcome] == 2
     assert "another name are not known" in caplog.text
+
+
+@pytest.mark.parametrize("what", ["its folder", "its changes"])
+def test_the_first_try_is_found_beside_a_folder_that_this_user_may_not_see(
+    moved: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, what: str
+) -> None:
+    """One such folder, and none was looked into: the groups were moved a second time."""
+    changes = tmp_path / "a-team" / "changes"
+    changes.mkdir(parents=True)
+    refuse_listing(monkeypatch, changes if what == "its changes" else changes.parent)
+    assert shift(tmp_path, cluster="renamed")["counts"]["unchanged"] == 2
+    assert positions(moved) == [{T0: 6}, {T0: 5}]
+    assert "a-team" in caplog.text
+
+
+def test_a_damaged_record_of_another_cluster_stops_no_change(
+    moved: FakeAdmin, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    changes = tmp_path / "a-team" / "changes"
+    changes.mkdir(parents=True)
+    (record,) = (tmp_path / scene.CLUSTER / "changes").glob("*-before.json")
+    (changes / record.name).write_text("{")
+    assert shift(tmp_path, cluster="renamed")["counts"]["unchanged"] == 2
+    assert "a-team" in caplog.text
+    (record.parent / record.name.replace("before", "result")).unlink()
+    record.write_text("{")
+    with pytest.raises(MaintenanceError, match="damaged"):
+        shift(tmp_path)
