@@ -11,24 +11,30 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import time_of
-from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.keep_alive.records import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage_access import unless_warned
 
 log = logging.getLogger(__name__)
 
+_NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
 
-def folders_with_snapshots(layout: Layout, kafka_cluster_id: str | None) -> Iterator[Layout]:
-    """Yield the other folders of the storage whose newest snapshot may be of the same cluster.
+
+def folders_with_snapshots(
+    layout: Layout, kafka_cluster_id: str | None, warning: str = ""
+) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other folders of the storage whose newest snapshot may be of the same cluster, with their snapshots.
 
     :param kafka_cluster_id: the id that the brokers report; ``None`` yields none.
+    :param warning: as of ``unless_warned``, for a folder that cannot be read, which is left out. Default: it raises.
 
     Raises ``StorageError``.
     """
-    for other, _ in other_folders(layout) if kafka_cluster_id else ():
-        if snapshot_ids(other) and may_be_of(other, kafka_cluster_id):
-            yield other
+    for other, _ in other_folders(layout, warning=warning) if kafka_cluster_id else ():
+        with unless_warned(warning):
+            if (ids := snapshot_ids(other)) and may_be_of(other, kafka_cluster_id, ids):
+                yield other, ids
 
 
 def latest_known_time(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> datetime:
@@ -43,11 +49,8 @@ def latest_known_time(layout: Layout, now: datetime, kafka_cluster_id: str | Non
     Raises ``StorageError``.
     """
     known = snapshot_ids(layout)[-1:]
-    try:
-        for other in folders_with_snapshots(layout, kafka_cluster_id):
-            known += snapshot_ids(other)[-1:]
-    except StorageError as error:
-        log.warning("Whether there are later snapshots in other folders is not known: %s", error)
+    for _, ids in folders_with_snapshots(layout, kafka_cluster_id, _NOT_KNOWN):
+        known += ids[-1:]
     latest = max(map(time_of, known), default=now)
     if latest > now:
         log.warning(

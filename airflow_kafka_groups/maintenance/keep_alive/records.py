@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -211,12 +211,14 @@ def other_folders(
             yield Layout(layout.base, name), inside
 
 
-def may_be_of(layout: Layout, kafka_cluster_id: str | None) -> bool:
+def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None) -> bool:
     """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
 
     Brokers that start may not know their cluster's id yet: then a snapshot names none.
+
+    :param ids: its snapshots. Default: they are listed.
     """
-    for snapshot_id in snapshot_ids(layout)[: -_MOST_DAMAGED - 1 : -1]:
+    for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
         with suppress(SnapshotError):
             return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
     return True

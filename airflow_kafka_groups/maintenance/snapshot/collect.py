@@ -9,10 +9,9 @@ streams groups are listed, but their offsets are not requested because they are 
 from __future__ import annotations
 
 import asyncio
-import logging
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +20,7 @@ from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
-from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
@@ -37,11 +36,10 @@ from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTab
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.models import BrokerId, GroupDescription, OffsetSpec, TopicPartition
 
-log = logging.getLogger(__name__)
-
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100
 _RECENT = timedelta(days=1)
+_NOT_KNOWN = "Whether this clock is behind the snapshots in other folders is not known: %s"
 
 
 async def take_snapshot(
@@ -154,7 +152,10 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
     With a wrong clock, groups would seem to have been idle for long, the snapshot would sort among older ones, and a
     deletion would seem to be long ago.
     """
-    ids = snapshot_ids(layout)
+    _require_after(layout, snapshot_ids(layout), now)
+
+
+def _require_after(layout: Layout, ids: Sequence[str], now: datetime) -> None:
     if ids and ids[-1] > f"{time_prefix(now + CLOCK_SLACK)}~":
         raise SnapshotError(
             f"the newest snapshot, {ids[-1]}, was taken later than now by this machine's clock, {now.isoformat()}: "
@@ -162,10 +163,13 @@ def require_after_the_newest(layout: Layout, now: datetime) -> None:
         )
 
 
-def require_after_other_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> None:
-    """Raise ``SnapshotError`` if this clock is behind what other connections to the cluster have taken."""
-    for other in folders_with_snapshots(layout, kafka_cluster_id):
-        require_after_the_newest(other, now)
+def require_after_other_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None, warning: str = "") -> None:
+    """Raise ``SnapshotError`` if this clock is behind what other connections to the cluster have taken.
+
+    :param warning: as of ``unless_warned``, for a folder that cannot be read. Default: it raises.
+    """
+    for other, ids in folders_with_snapshots(layout, kafka_cluster_id, warning):
+        _require_after(other, ids, now)
 
 
 def _require_after_former_folders(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> None:
@@ -177,10 +181,7 @@ def _require_after_former_folders(layout: Layout, now: datetime, kafka_cluster_i
     newest = snapshot_ids(layout)[-1:]
     if newest and newest[0] > time_prefix(now - _RECENT):
         return
-    try:
-        require_after_other_folders(layout, now, kafka_cluster_id)
-    except StorageError as error:
-        log.warning("Whether this clock is behind the snapshots in other folders is not known: %s", error)
+    require_after_other_folders(layout, now, kafka_cluster_id, _NOT_KNOWN)
 
 
 def _require_one_clock(

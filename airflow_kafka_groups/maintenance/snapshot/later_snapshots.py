@@ -63,7 +63,7 @@ def later_snapshots(
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
     if known.elsewhere is None:
-        known.elsewhere = list(folders_with_snapshots(layout, kafka_cluster_id))
+        known.elsewhere = [other for other, _ in folders_with_snapshots(layout, kafka_cluster_id)]
     for other in known.elsewhere:
         yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
 

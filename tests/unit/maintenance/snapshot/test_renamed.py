@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.keep_alive import records
+from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
+from airflow_kafka_groups.maintenance.keep_alive import cluster_folders, records
+from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import NOW, FakeGroup, Ticking
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.fakes.refusing_path import refuse_listing
 from tests.unit.maintenance.scene import layout_in, snapshot
 
@@ -57,3 +58,35 @@ async def test_who_may_see_one_folder_only_can_take_snapshots(
     refuse_listing(monkeypatch, tmp_path)
     assert (await snapshot(admin, layout)).manifest.groups == 1
     assert "in other folders is not known" in caplog.text
+
+
+@pytest.mark.safety
+async def test_a_folder_that_this_user_may_not_see_hides_no_clock_of_the_former_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One such folder, and those behind it were not looked into."""
+    admin = FakeAdmin({"a": FakeGroup()})
+    for name in ("a-team", "prod"):
+        await snapshot(admin, Layout(tmp_path, name))
+    refuse_listing(monkeypatch, Layout(tmp_path, "a-team").manifests)
+    early, renamed = NOW - WEEK, Layout(tmp_path, "renamed")
+    with pytest.raises(SnapshotError, match="was taken later than now"):
+        await take_snapshot(admin, renamed, now=Ticking(early))
+    assert "a-team" in caplog.text
+    assert cluster_folders.latest_known_time(renamed, early, CLUSTER_ID) > NOW
+
+
+async def test_each_folder_is_listed_once_for_its_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count: a plan, a deletion and a restore look into the folders of hundreds of clusters."""
+    admin = FakeAdmin({"a": FakeGroup()})
+    for name in ("prod", "other"):
+        await snapshot(admin, Layout(tmp_path, name))
+    listed: list[StoragePath] = []
+
+    def noted(folder: StoragePath) -> list[str]:
+        listed.append(folder)
+        return list_ids(folder)
+
+    monkeypatch.setattr(reader, "list_ids", noted)
+    assert len(list(cluster_folders.folders_with_snapshots(Layout(tmp_path, "new"), CLUSTER_ID))) == 2
+    assert listed == [Layout(tmp_path, name).manifests for name in ("other", "prod")]
