@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
+from airflow_kafka_groups.maintenance.keep_alive.records import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 
@@ -27,10 +27,14 @@ _LONGEST = timedelta(hours=6)
 class KnownSnapshots(set[str]):
     """The ids of snapshots that were looked at.
 
-    ``elsewhere`` are the other folders with snapshots of the cluster, which are looked for once; ``None``: not yet.
+    ``looked_at`` are the names of the other folders that were, and ``elsewhere`` those that may have snapshots of the
+    cluster, or get some.
     """
 
-    elsewhere: Sequence[Layout] | None = None
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: set[str] = set()
+        self.elsewhere: list[Layout] = []
 
 
 def later_snapshots(
@@ -62,8 +66,10 @@ def later_snapshots(
             ) from exc
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
-    if known.elsewhere is None:
-        known.elsewhere = [other for other, _ in folders_with_snapshots(layout, kafka_cluster_id)]
+    for other, _ in other_folders(layout, known.looked_at):
+        if may_be_of(other, kafka_cluster_id):
+            known.elsewhere.append(other)
+        known.looked_at.add(other.cluster)
     for other in known.elsewhere:
         yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
 

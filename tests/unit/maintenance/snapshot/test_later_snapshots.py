@@ -9,7 +9,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, later_snapshots
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import layout_in
@@ -43,3 +44,20 @@ async def test_a_slow_snapshot_that_began_before_is_later_too(tmp_path: Path) ->
     layout.manifest(slow.snapshot_id).write_bytes(b"{")
     with pytest.raises(SnapshotError):
         list(later_snapshots(layout, judged.snapshot_id, CLUSTER_ID))
+
+
+async def test_the_first_snapshot_of_another_connection_during_a_deletion_counts(tmp_path: Path) -> None:
+    """Its folder is made by it, or has had none of this cluster; other clusters' folders are looked into once."""
+    admin, layout = FakeAdmin({"g": FakeGroup()}), layout_in(tmp_path)
+    judged, known = await take_snapshot(admin, layout, now=Ticking(NOW)), KnownSnapshots()
+    (tmp_path / "empty").mkdir()
+
+    def news() -> list[str]:
+        found = later_snapshots(layout, judged.snapshot_id, CLUSTER_ID, known)
+        return [each.manifest.snapshot_id for each in found]
+
+    assert news() == []
+    for name in ("new", "empty"):
+        taken = await take_snapshot(admin, Layout(tmp_path, name), now=Ticking(NOW + 9 * MINUTE))
+        assert news() == [taken.snapshot_id]
+    assert news() == []
