@@ -9,17 +9,18 @@ distance is not moved twice, either. What a try says at its end that it has kept
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
 from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.keep_alive.moves import without_groups
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, RESTORE, other_folders, tag_of
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.restore.changes import (
@@ -30,9 +31,11 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     is_same,
     name_of,
 )
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
-from airflow_kafka_groups.maintenance.storage_access import unless_warned
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
+from airflow_kafka_groups.maintenance.storage_access import raised_by
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+
+log = logging.getLogger(__name__)
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""
@@ -41,6 +44,7 @@ TARGET = "target"
 """The field with what else a reset was asked for: an end of the log, or a time."""
 DELETION = "delete offsets"
 """The kind of change whose record has what was deleted."""
+_RECORD = "the record of a change"
 _NOT_KNOWN = "Earlier tries by a connection of another name are not known: %s"
 _ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
 
@@ -133,17 +137,19 @@ def read_earlier_tries(
     :param since: only records of this time or later; ``None``: all.
     :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
 
-    Raises ``MaintenanceError`` for a record of another distance, or a damaged one in the cluster's folder, and
-    ``StorageError`` for that folder. What cannot be read in others is a warning.
+    Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
     """
     groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
-    own = layout.root / CHANGES
-    others = other_folders(layout, warning=_NOT_KNOWN) if kafka_cluster_id else ()
-    folders = ((own, ""), *((other.root / CHANGES, _NOT_KNOWN) for other, inside in others if CHANGES in inside))
-    for path, record in chain.from_iterable(_records(*each, since) for each in folders):
-        if not _is_of(record.get(TASK_RUN), task_run):
+    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
+    folders = (own, *(other.root / CHANGES for other in others))
+    for folder, name in ((each, name) for each in folders for name in _names(each, is_own=each is own)):
+        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
+        run_id = name.removesuffix(ending)
+        if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
             continue
-        if path.parent != own and record.get(KAFKA_CLUSTER_ID) != kafka_cluster_id:
+        path = folder / name
+        record = _record(path, task_run, None if folder is own else kafka_cluster_id)
+        if record is None:
             continue
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
@@ -153,28 +159,59 @@ def read_earlier_tries(
                 f"an earlier try of this task began to move offsets by {record.get(SHIFT_BY)}, see {path}, and this "
                 f"one would move them by {asked.get(SHIFT_BY)}. Start a new DAG run for another distance"
             )
-        _add(
-            groups, record, str(path), _kept_by(path.parent / path.name.replace("before", "result")), is_asked=is_asked
-        )
+        _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
     return EarlierTries(groups)
 
 
-def _records(folder: StoragePath, warning: str, since: datetime | None) -> Iterator[tuple[StoragePath, dict[str, Any]]]:
-    """Yield the records of changes in a folder.
+def _others(layout: Layout) -> list[Layout]:
+    """Return the other folders with records, but for those that this user may not list."""
+    return [other for other, inside in other_folders(layout, warning=_NOT_KNOWN) if CHANGES in inside]
 
-    :param warning: for what cannot be read, which is left out: nearly always, there is nothing to find in the folders
-        of others. Empty: it raises.
+
+def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
+    try:
+        return list_names(folder)
+    except StorageError as error:
+        _require_foreign(error, is_own=is_own)
+        return []
+
+
+def _record(path: StoragePath, task_run: str, kafka_cluster_id: str | None) -> dict[str, Any] | None:
+    """Return the record of a try of the task, or of another one of a mapped task; ``None`` for any other.
+
+    Of the others, only what comes before the groups is looked at. A process that was killed left one that ends within
+    them, where the storage writes no file at once: nothing was changed before it was complete.
+
+    :param kafka_cluster_id: in another folder, the cluster that it must name; ``None`` in this cluster's own folder.
     """
-    names = list[str]()
-    with unless_warned(warning):
-        names = list_names(folder)
-    for name in names:
-        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
-        run_id = name.removesuffix(ending)
-        if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
-            continue
-        with unless_warned(warning):
-            yield folder / name, read_json(folder / name, "the record of a change", MaintenanceError)
+    try:
+        data = read_file(path)
+    except StorageError as error:
+        _require_foreign(error, is_own=kafka_cluster_id is None)
+        return None
+    if not data:  # it was removed meanwhile, or never written
+        return None
+    try:
+        head = parse_json(without_groups(data), path, _RECORD, MaintenanceError, formats=None)
+    except MaintenanceError as error:
+        if kafka_cluster_id is None:
+            raise MaintenanceError(f"{error}. Restore it from a copy, or remove it") from error
+        log.warning("Whether an earlier try of this task wrote it is not known: %s", error)
+        return None
+    is_here = kafka_cluster_id is None or head.get(KAFKA_CLUSTER_ID) == kafka_cluster_id
+    if not (is_here and _is_of(head.get(TASK_RUN), task_run)):
+        return None
+    try:
+        return parse_json(data, path, _RECORD, MaintenanceError)
+    except MaintenanceError as error:
+        raise MaintenanceError(f"{error}. Restore it from a copy, or start a new DAG run") from error
+
+
+def _require_foreign(error: StorageError, *, is_own: bool) -> None:
+    """Raise an error, unless it is that this user may not read what is in another folder."""
+    if is_own or not isinstance(raised_by(error), PermissionError):
+        raise error
+    log.warning(_NOT_KNOWN, error)
 
 
 def _is_of(recorded: Any, task_run: str) -> bool:
