@@ -43,7 +43,7 @@ class DeleteGroupsOperator(DeletingOperator):
     :param plan_digest: with ``plan_id``: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param group_ids: the groups to delete by name; or ``plan_id``. A duplicate is an error (templated).
     :param ignore_missing: with ``group_ids``: groups that do not exist are fine; default false: the task fails before
-        anything is deleted, unless earlier tries of it deleted them.
+        anything is deleted, unless earlier tries of it deleted them, or found them gone.
     :param observe_seconds: with ``group_ids``: how long they are watched; default 10 seconds (templated).
     :param allow_hidden_topics: with ``group_ids``: delete also where the connection's user may not describe all topics,
         so that groups may have offsets that it does not see; default false (templated). A plan has its own.

@@ -68,8 +68,8 @@ async def delete_by_name(
     :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
     :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
         offsets that nobody here has seen or backed up. Default false.
-    :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted
-        always are. Default true.
+    :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted,
+        or found gone, always are. Default true.
     :param floors: what the site demands. Default: nothing.
 
     Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``,
@@ -89,7 +89,8 @@ async def delete_by_name(
         if not ignore_missing and (missing := [group_id for group_id in ids if group_id not in listings]):
             history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
             before = history.deletions(request.request_id)  # what an earlier try deleted does not exist any more
-            if missing := [group_id for group_id in missing if group_id not in before]:
+            gone = history.lives(request.request_id, gone=True)  # nor does what another program did meanwhile
+            if missing := [group_id for group_id in missing if group_id not in before and group_id not in gone]:
                 raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
         outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
         asked = [group_id for group_id in ids if group_id not in outcomes]

@@ -112,27 +112,42 @@ def test_a_task_can_be_mapped_over_the_topics_of_a_group(admin: FakeAdmin, tmp_p
     assert shift(tmp_path, "a", 1, topics=["t"])["counts"]["kept"] == 1
 
 
+def delete_all(storage: Path, *, run_id: str = "manual__1") -> dict[str, Any]:
+    operator = DeleteGroupsOperator(
+        task_id="t", storage_path=str(storage), cluster=scene.CLUSTER, group_ids=["a", "b"], observe_seconds=0.01
+    )
+    of_run: Any = {**context(-1), "run_id": run_id}
+    return operator.execute(of_run)
+
+
 def test_a_deletion_by_name_goes_on_where_its_first_try_stopped(admin: FakeAdmin, tmp_path: Path) -> None:
     """What the first try has deleted does not exist: that was a mistake in the list, and the rest was never deleted."""
-
-    def delete_all(*, run_id: str = "manual__1") -> dict[str, Any]:
-        operator = DeleteGroupsOperator(
-            task_id="t",
-            storage_path=str(tmp_path),
-            cluster=scene.CLUSTER,
-            group_ids=["a", "b"],
-            observe_seconds=0.01,
-        )
-        of_run: Any = {**context(-1), "run_id": run_id}
-        return operator.execute(of_run)
-
     admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "other": FakeGroup()}
     admin.delete_errors = {"b": BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "refused", api="DeleteGroups")}
     with pytest.raises(GroupsFailedError, match="'b'"):
-        delete_all()
+        delete_all(tmp_path)
     assert admin.deleted == ["a"]
     admin.delete_errors = {}
     with pytest.raises(ConfigurationError, match=r"group_ids.*'a'.*do not exist"):
-        delete_all(run_id="manual__2")
-    done = delete_all()
+        delete_all(tmp_path, run_id="manual__2")
+    done = delete_all(tmp_path)
     assert (admin.deleted, done["counts"]["deleted"], done["counts"]["gone"]) == (["a", "b"], 1, 1)
+
+
+@pytest.mark.parametrize("when", ["list", "backup"])
+def test_a_group_that_its_first_try_saw_go_stops_no_later_try(admin: FakeAdmin, tmp_path: Path, when: str) -> None:
+    """Another program deleted it, or its offsets expired: it was in the list rightly."""
+    admin.groups = {"a": FakeGroup(), "b": FakeGroup(), "other": FakeGroup()}
+    admin.delete_errors = {"b": BrokerError(30, "GROUP_AUTHORIZATION_FAILED", "refused", api="DeleteGroups")}
+
+    def expire(call: str) -> None:
+        looks = admin.call_names.count("describe")
+        if call == "describe" and looks == (0 if when == "list" else 1):
+            admin.groups.pop("a", None)
+
+    admin.before = expire
+    with pytest.raises(GroupsFailedError, match="'b'"):
+        delete_all(tmp_path)
+    admin.before, admin.delete_errors = lambda call: None, {}
+    done = delete_all(tmp_path)
+    assert (admin.deleted, done["counts"]["deleted"], done["counts"]["gone"]) == (["b"], 1, 1)
