@@ -76,17 +76,22 @@ class EarlierTries:
         return next((meant.after.offset for meant in tries if meant.is_asked and meant.after is not None), None)
 
     def why_kept(
-        self, group_id: str, now: Commits, topics: Collection[str] | None = None, *, may_be_absent: bool = False
+        self,
+        group_id: str,
+        now: Commits,
+        is_changed: Callable[[TopicPartition], bool] = lambda _: True,
+        *,
+        may_be_absent: bool = False,
     ) -> str | None:
         """Return why a group must not be changed again, or ``None``.
 
         :param now: its committed offsets.
-        :param topics: only these are to be changed; another task may have changed others, which are used since then.
-            Default: all.
+        :param is_changed: whether a partition is to be changed; another task may have changed others, which are used
+            since then. Default: all are.
         :param may_be_absent: whether an offset that is gone may be set again. Default false.
         """
         for where, tries in self.groups.get(group_id, {}).items():
-            if topics is not None and where.topic not in topics:
+            if not is_changed(where):
                 continue
             found = now.get(where)
             if found is None and may_be_absent:
@@ -100,6 +105,11 @@ class EarlierTries:
                     f"to {to}. To change it all the same, start a new DAG run"
                 )
         return None
+
+
+def in_topics(topics: Collection[str] | None) -> Callable[[TopicPartition], bool]:
+    """Return what tells whether a partition is of some topics; ``None``: of any."""
+    return lambda where: topics is None or where.topic in topics
 
 
 async def spare_used(
@@ -117,9 +127,13 @@ async def spare_used(
 
 
 def _kept(change: Change, tries: EarlierTries) -> Change:
-    if change.kept is not None or (why := tries.why_kept(change.group_id, change.before, may_be_absent=True)) is None:
+    def is_changed(where: TopicPartition) -> bool:
+        return where in change.after or where in change.skipped
+
+    if change.kept is not None:
         return change
-    return replace(change, after={}, kept=why)
+    why = tries.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
+    return change if why is None else replace(change, after={}, kept=why)
 
 
 def read_earlier_tries(

@@ -29,7 +29,7 @@ from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.maintenance.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
-from airflow_kafka_groups.maintenance.restore.earlier_tries import DELETION, EarlierTries
+from airflow_kafka_groups.maintenance.restore.earlier_tries import DELETION, EarlierTries, in_topics
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_now, write_json
 from airflow_kafka_groups.models import GroupDescription, GroupOffsets, TopicPartition
@@ -70,7 +70,8 @@ async def forget_topics(
     }
     cluster_id = await admin.cluster_id()
     tries = await asyncio.to_thread(earlier, cluster_id)
-    used = {id_: tries.why_kept(id_, commits, topics, may_be_absent=True) for id_, commits in before.items()}
+    is_asked = in_topics(topics)
+    used = {id_: tries.why_kept(id_, commits, is_asked, may_be_absent=True) for id_, commits in before.items()}
     failed: Failures = {group_id: MaintenanceError(why) for group_id, why in used.items() if why is not None}
     before = {group_id: commits for group_id, commits in before.items() if group_id not in failed}
     counts = {group_id: len(commits) for group_id, commits in before.items()}

@@ -11,7 +11,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
 from airflow_kafka_groups.maintenance.restore.current_logs import Ends, left_out, log_ends
-from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
+from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries, in_topics
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
 from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 
@@ -56,9 +56,10 @@ async def propose_reset(
         Default: this is the first try. It is called when the offsets are read: a try that still goes on has recorded
         each of its commits before.
     """
+    is_chosen = in_topics(topics)
 
     def chosen(_: str, before: Commits) -> list[TopicPartition]:
-        return [where for where in before if topics is None or where.topic in topics]
+        return list(filter(is_chosen, before))
 
     wanted, ends = await _read(admin, group_ids, chosen)
     tries = await asyncio.to_thread(earlier, await admin.cluster_id())
@@ -79,7 +80,7 @@ async def propose_reset(
         return end if found.offset < 0 else found.offset
 
     for group_id, (before, _, kept) in wanted.items():
-        if kept is None and (reason := tries.why_kept(group_id, before, topics)) is not None:
+        if kept is None and (reason := tries.why_kept(group_id, before, is_chosen)) is not None:
             wanted[group_id] = (before, [], reason)
     return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
 

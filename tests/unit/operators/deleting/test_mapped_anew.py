@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, Gro
 from airflow_kafka_groups.maintenance.journal import journal
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.support import deleting
 from airflow_kafka_groups.operators.support.actor import task_run_of
 from tests.fakes.admin import FakeAdmin
@@ -151,3 +151,22 @@ def test_a_group_that_its_first_try_saw_go_stops_no_later_try(admin: FakeAdmin, 
     admin.before, admin.delete_errors = lambda call: None, {}
     done = delete_all(tmp_path)
     assert (admin.deleted, done["counts"]["deleted"], done["counts"]["gone"]) == (["b"], 1, 1)
+
+
+def test_a_task_can_be_mapped_over_the_partitions_of_a_group(admin: FakeAdmin, tmp_path: Path) -> None:
+    """What another of its tasks set was used since: that says nothing of what this one sets."""
+
+    def alter(map_index: int) -> dict[str, Any]:
+        stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+        offsets: Any = {"a": {"t": {map_index: 3}}}
+        return AlterGroupOffsetsOperator(task_id="t", offsets=offsets, **stored).execute(context(map_index))
+
+    one, two = TopicPartition("t", 0), TopicPartition("t", 1)
+    admin.log = (0, 10)
+    admin.groups = {"a": FakeGroup({one: 8, two: 7})}
+    assert alter(0)["counts"]["changed"] == 1
+    admin.commit("a", *one, 6)  # its consumers ran for a while, before the second one was tried again
+    assert alter(1)["counts"]["changed"] == 1
+    assert admin.groups["a"].positions == {one: 6, two: 3}
+    assert list(alter(0)["kept"]) == ["a"]
+    assert admin.groups["a"].positions == {one: 6, two: 3}
