@@ -111,7 +111,8 @@ async def rehearse_restore(
     logs = await current_logs(admin, backup, (where for group in chosen for where in group.offsets))
     changes = [replace(propose_group(group, {}, logs, False), group_id=name) for name, group in scratch.items()]
     if not found.ok:
-        await _remove(admin, changes)
+        written = ((name, commits_in(group.offsets)) for name, group in scratch.items())  # maybe not in the log now
+        await _remove(admin, [Change(group_id=name, after=commits) for name, commits in written])
         if not (found := await verify_deleted(admin, scratch)).ok:
             raise _exist(found)
     others = set[str]()

@@ -59,6 +59,15 @@ def test_a_retry_removes_what_its_killed_try_left_and_makes_the_drill(
     assert sorted(admin.groups) == ["a", "b"]
 
 
+def test_what_the_killed_try_restored_is_removed_when_the_log_has_moved_on(
+    admin: FakeAdmin, tmp_path: Path, killed: str
+) -> None:
+    """Somebody clears the task the next morning, and retention has removed the records meanwhile."""
+    admin.ends = {T0: (6, 200)}
+    assert rehearse(tmp_path, killed)["restored"] == 1
+    assert sorted(admin.groups) == ["a", "b"]
+
+
 def test_another_task_leaves_them_alone_and_makes_its_own_drill(admin: FakeAdmin, tmp_path: Path, killed: str) -> None:
     """It may be a drill that goes on."""
     before = set(admin.groups)
