@@ -49,6 +49,10 @@ class CurrentLogs:
             return None
         return tuple(start for start, _ in bounds), tuple(end for _, end in bounds)
 
+    def has_other_id(self, topic: str) -> bool:
+        """Return whether a topic is not the backup's, by its id."""
+        return topic in self._recreated
+
     def why_skipped(self, where: TopicPartition, offset: int, old_start: int, old_end: int) -> str | None:
         """Return why an offset cannot be restored, ``None`` if it can.
 

@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
-from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in, is_same
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
@@ -79,7 +79,7 @@ def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, over
     """
     if not overwrite and (where := _newer(before, group.offsets)) is not None:
         return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
-    return _change(group, before, _skipped(group, logs), logs.topic_ids)
+    return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
 
 
 def propose_topics(
@@ -105,7 +105,7 @@ def propose_topics(
     if len(used) == len(now):
         return Change(group_id=group_id, before=before, kept=next(iter(used.values())))
     kept = {where: used[where.topic] for where in group.offsets if where.topic in used}
-    return _change(group, before, _skipped(group, logs) | kept, logs.topic_ids)
+    return _change(group, before, _skipped(group, before, logs) | kept, logs.topic_ids)
 
 
 def _change(
@@ -139,8 +139,12 @@ def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
     return None
 
 
-def _skipped(group: BackedUpGroup, logs: CurrentLogs) -> dict[TopicPartition, str]:
-    """Return the partitions that cannot be restored, with the reason."""
+def _skipped(group: BackedUpGroup, before: Commits, logs: CurrentLogs) -> dict[TopicPartition, str]:
+    """Return the partitions that cannot be restored, with the reason.
+
+    Brokers forget the offsets of a topic that is deleted. One that the group has all the same was committed while the
+    topic was recreated, by another try, which failed: no later one may be a success.
+    """
     if _all_restorable(group, logs):
         return {}
     skipped = {}
@@ -148,7 +152,8 @@ def _skipped(group: BackedUpGroup, logs: CurrentLogs) -> dict[TopicPartition, st
     for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
         where = TopicPartition(topic, partition)
         if (reason := logs.why_skipped(where, offset, old_start, old_end)) is not None:
-            skipped[where] = reason
+            is_old = logs.has_other_id(topic) and is_same(before.get(where), group.offsets.get(where))
+            skipped[where] = Unread(f"{reason}, and the group has its old offset there: reset it") if is_old else reason
     return skipped
 
 

@@ -13,7 +13,7 @@ DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it
 
 
 class Unread(str):
-    """Why a group is kept, or a partition left out, of which nobody knows how it is."""
+    """Why a group is kept, or a partition left out, of which nobody knows how it is: the task has to fail."""
 
     __slots__ = ()
 

@@ -12,6 +12,7 @@ from airflow_kafka_groups.maintenance.restore import apply, same_topics
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
@@ -132,6 +133,26 @@ async def test_a_last_look_that_fails_verifies_nothing(tmp_path: Path) -> None:
     assert "committed, but whether its topics are those of the backup cannot be read: no answer" in found["g0"].reason
     admin.ids_fail_with, admin.before = None, lambda _: None
     assert {result.outcome.value for result in (await restore(admin, layout, plan_id)).values()} == {"unchanged"}
+
+
+async def test_no_later_try_is_a_success_while_a_recreated_topic_has_old_offsets(tmp_path: Path) -> None:
+    """The next try left the topic out, as one that was recreated long ago, and nobody reset the groups."""
+    admin, layout, plan_id = await lost(tmp_path, U0)
+
+    def last(call: str) -> None:
+        if "offsets" in call and len(admin.asked("alter")) == len(GROUPS):
+            admin.ids = {**IDS, "t": "new-id"}
+
+    admin.before = last
+    assert {result.outcome.value for result in (await restore(admin, layout, plan_id)).values()} == {"failed"}
+    admin.before = lambda _: None
+    for result in (await restore(admin, layout, plan_id)).values():
+        assert isinstance(result.skipped["t[0]"], Unread)
+        assert "the group has its old offset there: reset it" in result.skipped["t[0]"]
+    for group in admin.groups.values():
+        del group.offsets[T0]
+    for result in (await restore(admin, layout, plan_id)).values():
+        assert not isinstance(result.skipped["t[0]"], Unread)
 
 
 async def test_a_look_is_shared_for_some_seconds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
