@@ -148,8 +148,15 @@ async def _once_more(
         log.warning("%d groups were deleted meanwhile and are not restored: run it again. %s", len(gone), error)
         why = Unread(f"{DELETED_MEANWHILE}, and it is not restored: {error}")  # nobody uses it: the task has to fail
         return [replace(result, reason=why) if result.group_id in gone else result for result in results]
-    done = {result.group_id: result for result in await apply(list(again.values()))}
+    done = {result.group_id: _failed_if_gone(result) for result in await apply(list(again.values()))}
     return [done.get(result.group_id, result) for result in results]
+
+
+def _failed_if_gone(result: ChangeResult) -> ChangeResult:
+    """Return a result, by which the task has to fail where the group was deleted once more."""
+    if result.reason != DELETED_MEANWHILE:
+        return result
+    return replace(result, reason=Unread(f"{DELETED_MEANWHILE}, and it is not restored: more were after that"))
 
 
 async def _record(place: tuple[StoragePath, str], head: Mapping[str, Any], changes: list[Change]) -> None:

@@ -79,6 +79,23 @@ def test_a_change_without_the_partitions_of_a_silent_leader_is_no_success(
     assert {admin.groups[name].positions[U0] for name in "ab"} == {positions[T0]}, "and the rest by the next try"
 
 
+def test_a_group_that_was_deleted_meanwhile_again_and_again_is_no_success(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Somebody deletes its topics, one after the other."""
+    rest = [T0, U0, TopicPartition("v", 0)]
+    admin.groups = {"a": FakeGroup(dict.fromkeys(rest, 5))}
+    stored: dict[str, Any] = {"storage_path": str(tmp_path), "cluster": scene.CLUSTER}
+    backup = BackupGroupOffsetsOperator(task_id="b", group_ids=["a"], **stored).execute({})
+
+    def delete(call: str) -> None:
+        if call == "describe":
+            del admin.groups["a"].offsets[rest.pop()]
+
+    admin.before = delete
+    task = RestoreGroupOffsetsOperator(task_id="t", plan_id=backup["plan_id"], dry_run=False, **stored)
+    with pytest.raises(GroupsFailedError, match=r"'a': offsets .* meanwhile, and it is not restored: more"):
+        task.execute({})
+
+
 def test_a_group_that_was_deleted_meanwhile_and_is_not_restored_is_no_success(
     admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
