@@ -170,11 +170,18 @@ def read_earlier_tries(
             continue
         if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
             raise MaintenanceError(
-                f"an earlier try of this task began to move offsets by {record.get(SHIFT_BY)}, see {path}, and this "
-                f"one would move them by {asked.get(SHIFT_BY)}. Start a new DAG run for another distance"
+                f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
+                f"{_aim(asked)}. Start a new DAG run for that"
             )
         _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
     return EarlierTries(groups)
+
+
+def _aim(asked: Mapping[str, Any]) -> str:
+    """Return what a change is asked to do, by the fields of its record."""
+    if (by := asked.get(SHIFT_BY)) is not None:
+        return f"move offsets by {by}"
+    return "set offsets to what it is given" if (target := asked.get(TARGET)) is None else f"set offsets to {target}"
 
 
 def _others(layout: Layout) -> list[Layout]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_changes import (
@@ -130,6 +131,21 @@ def test_another_target_counts_for_groups_that_were_not_used_since(
     assert positions(admin) == [6 if is_used else 10, 10]
     assert reset(tmp_path, to="latest")["counts"]["kept"] == is_used
     assert positions(admin) == [6 if is_used else 10, 10]
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "error"),
+    [
+        ({"shift_by": -2}, {"to": "earliest"}, r"began to move offsets by -2, see .*, and this one .* earliest\."),
+        ({"to": "latest"}, {"shift_by": -2}, r"began to .* latest, see .*, and this one would move offsets by -2\."),
+    ],
+    ids=["away from a distance", "to a distance"],
+)
+def test_a_distance_and_another_target_need_two_runs(tmp_path: Path, first: Any, then: Any, error: str) -> None:
+    """The message said that offsets would be moved by None."""
+    reset(tmp_path, **first)
+    with pytest.raises(MaintenanceError, match=error):
+        reset(tmp_path, **then)
 
 
 @pytest.mark.parametrize("result", ["none", "damaged", '{"format": 1, "groups": [{}]}'])

@@ -125,7 +125,7 @@ def test_what_the_first_try_kept_or_skipped_is_moved_now(admin: FakeAdmin, tmp_p
 
 
 def test_another_distance_needs_another_run(half_done: FakeAdmin, tmp_path: Path) -> None:
-    with pytest.raises(MaintenanceError, match=r"move offsets by -2, see .*-before\.json.* move them by -3"):
+    with pytest.raises(MaintenanceError, match=r"move offsets by -2, see .*-before\.json.* move offsets by -3"):
         shift(tmp_path, -3)
     assert positions(half_done) == [{T0: 6, T1: 5}, {T0: 8}]
 
