@@ -85,7 +85,8 @@ class PruneTopicOffsetsOperator(DeletingOperator):
     Returns ``{"audit_path", "dry_run", "counts", "partitions", "kept_reasons", "kept": {topic: reason}, "verification",
     …}`` with the first 20 kept topics. Fails before anything is deleted when the connection is read-only, the plan is
     of another cluster, was changed, is not approved, has expired or names a protected group. Fails after writing the
-    record when a topic could not be pruned, nobody knows whether it was, or the lease was lost on the way.
+    record when a topic could not be pruned, nobody knows whether it was, the lease was lost on the way, or the task was
+    killed: the topics that were left are kept.
     """
 
     counter = "pruning"
