@@ -13,12 +13,14 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
+from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.moves import without_groups
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, RESTORE, other_folders, tag_of
@@ -156,15 +158,17 @@ def read_earlier_tries(
     groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
     own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
     folders = (own, *(other.root / CHANGES for other in others))
-    for folder, name in ((each, name) for each in folders for name in _names(each, is_own=each is own)):
-        ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
-        run_id = name.removesuffix(ending)
-        if run_id == name or not is_id(run_id) or (since is not None and time_of(run_id) < since):
+    named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
+    wanted = [
+        (folder / name, None if folder is own else kafka_cluster_id) for folder, name in named if _is_in(name, since)
+    ]
+    paths = [path for path, _ in wanted]
+    found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
+    for path, content in zip(paths, found, strict=True):
+        if content is None:
             continue
-        path = folder / name
-        record = _record(path, task_run, None if folder is own else kafka_cluster_id)
-        if record is None:
-            continue
+        data, kept = content
+        record = _parsed(data, path)
         is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
         if not is_asked and record[TASK_RUN] != task_run:
             continue
@@ -173,7 +177,7 @@ def read_earlier_tries(
                 f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
                 f"{_aim(asked)}. Start a new DAG run for that"
             )
-        _add(groups, record, str(path), _kept_by(folder / name.replace("before", "result")), is_asked=is_asked)
+        _add(groups, record, str(path), kept, is_asked=is_asked)
     return EarlierTries(groups)
 
 
@@ -197,8 +201,17 @@ def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
         return []
 
 
-def _record(path: StoragePath, task_run: str, kafka_cluster_id: str | None) -> dict[str, Any] | None:
-    """Return the record of a try of the task, or of another one of a mapped task; ``None`` for any other.
+def _is_in(name: str, since: datetime | None) -> bool:
+    """Return whether a file's name is that of what a change found, at this time or later."""
+    ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
+    run_id = name.removesuffix(ending)
+    return run_id != name and is_id(run_id) and (since is None or time_of(run_id) >= since)
+
+
+def _content(task_run: str, path: StoragePath, kafka_cluster_id: str | None) -> tuple[bytes, frozenset[str]] | None:
+    """Read the record of a try of the task, or of another one of a mapped task, and the groups that it has kept.
+
+    Return ``None`` for any other.
 
     Of the others, only what comes before the groups is looked at. A process that was killed left one that ends within
     them, where the storage writes no file at once: nothing was changed before it was complete.
@@ -222,6 +235,10 @@ def _record(path: StoragePath, task_run: str, kafka_cluster_id: str | None) -> d
     is_here = kafka_cluster_id is None or head.get(KAFKA_CLUSTER_ID) == kafka_cluster_id
     if not (is_here and _is_of(head.get(TASK_RUN), task_run)):
         return None
+    return data, _kept_by(path.parent / path.name.replace("before", "result"))
+
+
+def _parsed(data: bytes, path: StoragePath) -> dict[str, Any]:
     try:
         return parse_json(data, path, _RECORD, MaintenanceError)
     except MaintenanceError as error:

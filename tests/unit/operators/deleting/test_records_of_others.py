@@ -6,12 +6,14 @@ import json
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance import durable_files
+from airflow_kafka_groups.maintenance.journal.files import READERS
 from airflow_kafka_groups.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
@@ -27,10 +29,10 @@ def _groups(admin: FakeAdmin) -> None:
     admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
 
 
-def put(storage: Path, content: bytes, cluster: str = scene.CLUSTER, kind: str = "") -> Path:
+def put(storage: Path, content: bytes, cluster: str = scene.CLUSTER, kind: str = "", number: int = 1) -> Path:
     folder = storage / cluster / "changes"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-00000001-{kind}before.json"
+    path = folder / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{number:08}-{kind}before.json"
     path.write_bytes(content)
     return path
 
@@ -104,6 +106,21 @@ def test_what_this_user_may_not_read_of_another_cluster_stops_nothing(
     else:
         with pytest.raises(StorageError, match="broken"):
             shift(tmp_path)
+
+
+def test_records_are_read_several_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task that is mapped over a thousand groups reads a thousand records each time: they meet here."""
+    content = of_another_task(tmp_path)
+    meeting, read = Barrier(READERS), Path.read_bytes
+    paths = [put(tmp_path, content, number=number) for number in range(2 * READERS)]
+
+    def met(self: Path) -> bytes:
+        if self in paths:
+            meeting.wait(timeout=5)
+        return read(self)
+
+    monkeypatch.setattr(Path, "read_bytes", met)
+    assert shift(tmp_path)["counts"]["changed"] == 2
 
 
 def test_a_record_that_is_pruned_meanwhile_stops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
