@@ -32,6 +32,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     ChangeOutcome,
     ChangeResult,
     Commits,
+    commits_in,
     is_same,
     name_of,
 )
@@ -161,7 +162,9 @@ async def _apply_chunk(
         reason = change.kept or why_kept(
             change, described.get(change.group_id), now.get(change.group_id), may_be_absent
         )
-        if reason is not None:
+        if reason is not None and not again and _is_made(change, now.get(change.group_id)):
+            results[change.group_id] = _result(change, ChangeOutcome.CHANGED, "committed and verified")
+        elif reason is not None:
             results[change.group_id] = _result(change, ChangeOutcome.KEPT, reason, 0)
         elif not rewrite and _is_committed(change):
             results[change.group_id] = _result(change, ChangeOutcome.UNCHANGED, "nothing to change", 0)
@@ -181,6 +184,15 @@ async def _apply_chunk(
             reread = await _apply_chunk(admin, topics, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
             results |= {result.group_id: result for result in reread}
     return [results[change.group_id] for change in chunk]
+
+
+def _is_made(change: Change, now: GroupResult[GroupOffsets] | None) -> bool:
+    """Return whether a group has what was to be committed by now, and is as it was otherwise.
+
+    A broker that has written a commit, and loses its replicas before they have it, says that it is no coordinator.
+    """
+    wanted = {**change.before, **change.after}
+    return now is not None and now.value is not None and commits_in(now.value) == wanted
 
 
 def _is_committed(change: Change) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
@@ -81,6 +82,32 @@ def test_a_worker_killed_leaves_each_group_to_be_moved_once(
             shift(tmp_path)
     counts = shift(tmp_path)["counts"]
     assert counts["unchanged" if written else "changed"] == 2
+    assert positions(admin) == [{T0: 6}, {T0: 5}]
+
+
+def test_a_commit_that_shows_late_is_not_made_a_second_time(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker had written it, lost its replicas, and said that it is no coordinator: the group was no kept one."""
+    admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
+    done = admin.alter_consumer_group_offsets
+
+    async def late(offsets: Any, **more: Any) -> Any:
+        def show(call: str) -> None:
+            if call == "describe":
+                admin.groups["a"].offsets[T0] = OffsetAndMetadata(6)
+
+        admin.before = show
+        others = {group_id: of for group_id, of in offsets.items() if group_id != "a"}
+        error = GroupResult("a", error=broker_error("COORDINATOR_NOT_AVAILABLE"))
+        return GroupResults([error, *(await done(others, **more)).values()])
+
+    with monkeypatch.context() as patch:
+        patch.setattr(admin, "alter_consumer_group_offsets", late)
+        assert shift(tmp_path)["counts"]["changed"] == 2
+    admin.before = lambda call: None
+    assert positions(admin) == [{T0: 6}, {T0: 5}]
+    assert shift(tmp_path)["counts"]["unchanged"] == 2
     assert positions(admin) == [{T0: 6}, {T0: 5}]
 
 
