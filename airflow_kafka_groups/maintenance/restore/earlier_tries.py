@@ -189,7 +189,7 @@ def _aim(asked: Mapping[str, Any]) -> str:
 
 
 def _others(layout: Layout) -> list[Layout]:
-    """Return the other folders with records, but for those that this user may not list."""
+    """Return the other folders with records, without those that this user may not list."""
     return [other for other, inside in other_folders(layout, warning=_NOT_KNOWN) if CHANGES in inside]
 
 
