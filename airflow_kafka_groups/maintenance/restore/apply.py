@@ -37,7 +37,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     name_of,
 )
 from airflow_kafka_groups.maintenance.restore.same_topics import SameTopics
-from airflow_kafka_groups.maintenance.restore.why_kept import why_kept
+from airflow_kafka_groups.maintenance.restore.why_kept import Unread, why_kept
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
 from airflow_kafka_groups.models import (
     BrokerId,
@@ -182,7 +182,7 @@ async def _apply_chunk(
         if moved and again:
             once_more = [ready[group_id] for group_id in moved]
             reread = await _apply_chunk(admin, topics, dry_run, may_be_absent, rewrite, max_age, once_more, again=False)
-            results |= {result.group_id: result for result in reread}
+            results |= {result.group_id: result for result in reread if not isinstance(result.reason, Unread)}
     return [results[change.group_id] for change in chunk]
 
 

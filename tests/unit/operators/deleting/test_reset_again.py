@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, broker_error
+from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.operators import scene
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -85,8 +86,9 @@ def test_a_worker_killed_leaves_each_group_to_be_moved_once(
     assert positions(admin) == [{T0: 6}, {T0: 5}]
 
 
+@pytest.mark.parametrize("is_silent", [False, True])
 def test_a_commit_that_shows_late_is_not_made_a_second_time(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_silent: bool
 ) -> None:
     """The broker had written it, lost its replicas, and said that it is no coordinator: the group was no kept one."""
     admin.groups = {"a": FakeGroup({T0: 8}), "b": FakeGroup({T0: 7})}
@@ -96,6 +98,7 @@ def test_a_commit_that_shows_late_is_not_made_a_second_time(
         def show(call: str) -> None:
             if call == "describe":
                 admin.groups["a"].offsets[T0] = OffsetAndMetadata(6)
+                admin.offset_errors = {"a": timeout()} if is_silent else {}
 
         admin.before = show
         others = {group_id: of for group_id, of in offsets.items() if group_id != "a"}
@@ -104,8 +107,9 @@ def test_a_commit_that_shows_late_is_not_made_a_second_time(
 
     with monkeypatch.context() as patch:
         patch.setattr(admin, "alter_consumer_group_offsets", late)
-        assert shift(tmp_path)["counts"]["changed"] == 2
-    admin.before = lambda call: None
+        with pytest.raises(GroupsFailedError, match="1 of 2 failed: 'a'") if is_silent else nullcontext():
+            shift(tmp_path)
+    admin.before, admin.offset_errors = lambda call: None, {}
     assert positions(admin) == [{T0: 6}, {T0: 5}]
     assert shift(tmp_path)["counts"]["unchanged"] == 2
     assert positions(admin) == [{T0: 6}, {T0: 5}]
