@@ -21,7 +21,6 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MaintenanceError,
     MissingAnswerError,
-    StorageError,
 )
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
@@ -96,7 +95,7 @@ async def forget_topics(
     errors = await forget_offsets(admin, before, progress, kept)
     outcomes = dict.fromkeys(before, "changed") | dict.fromkeys(errors, "failed") | dict.fromkeys(kept, "kept")
     results = [{"group_id": group_id, "outcome": outcome} for group_id, outcome in outcomes.items()]
-    with suppress(StorageError):  # without it, all of them count as deleted
+    with suppress(MaintenanceError):  # without it, all of them count as deleted
         write_json(layout.root / CHANGES, f"{run_id}-result.json", {**head, "groups": results})
     if failed | errors:
         raise GroupsFailedError(failed | errors, len(used))

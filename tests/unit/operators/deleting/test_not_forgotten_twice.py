@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import GroupsFailedError
+from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.storage import write_json
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
 from tests.unit.operators.deleting.test_not_set_back_twice import context
 
@@ -51,6 +52,25 @@ def test_a_retry_forgets_what_the_first_try_had_kept(half_done: FakeAdmin, tmp_p
     assert forget(tmp_path)["groups"] == {"b": 1}
     assert [group.positions for group in half_done.groups.values()] == [{U0: 1}, {U0: 2}]
     assert forget(tmp_path)["groups"] == {}
+
+
+@pytest.mark.parametrize("error", [StorageError("503 Slow Down"), MaintenanceError("differs from what was written")])
+def test_a_result_that_cannot_be_recorded_hides_no_failure(
+    half_done: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """The offsets are gone by then: which groups failed must be known."""
+    half_done.commit("a", *T0, 5)  # as it was found
+    half_done.forget_errors["b"] = broker_error("GROUP_SUBSCRIBED_TO_TOPIC")
+
+    def write(folder: Any, name: str, data: Any) -> Any:
+        if "result" in name:
+            raise error
+        return write_json(folder, name, data)
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.forget.write_json", write)
+    with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b'"):
+        forget(tmp_path)
+    assert half_done.groups["a"].positions == {U0: 1}
 
 
 def test_other_topics_of_the_task_are_no_matter(half_done: FakeAdmin, tmp_path: Path) -> None:
