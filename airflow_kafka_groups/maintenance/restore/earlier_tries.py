@@ -100,10 +100,11 @@ class EarlierTries:
                 continue
             known = (each for meant in tries for each in (meant.before, meant.after))
             if found is None or not any(is_same(found, each) for each in known):
-                meant, at = tries[-1], "has no offset any more" if found is None else f"is at {found.offset}"
+                meant, gone = tries[-1], "has no offset any more: it was deleted, or has expired,"
+                at = gone if found is None else f"is at {found.offset}: it was used"
                 to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 return (
-                    f"{name_of(where)} {at}: it was used since an earlier try of this task, by {meant.record}, meant "
+                    f"{name_of(where)} {at} since an earlier try of this task, by {meant.record}, meant "
                     f"to {to}. To change it all the same, start a new DAG run"
                 )
         return None
