@@ -7,7 +7,7 @@ connections to the cluster have taken, in folders of their own, the judgement kn
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
@@ -67,7 +67,11 @@ def later_snapshots(
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
     for other, _ in other_folders(layout, known.looked_at):
-        if may_be_of(other, kafka_cluster_id):
+        ids = snapshot_ids(other)
+        until_first = ids[: bisect_right(ids, snapshot_id) + 1]  # its connection may have been switched since
+        if may_be_of(other, kafka_cluster_id, ids) or (
+            len(until_first) < len(ids) and may_be_of(other, kafka_cluster_id, until_first)
+        ):
             known.elsewhere.append(other)
         known.looked_at.add(other.cluster)
     for other in known.elsewhere:

@@ -101,3 +101,17 @@ async def test_a_damaged_snapshot_of_another_cluster_stops_no_deletion(tmp_path:
     admin.cluster = known
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=2)))
     assert fates(report) == {"a": "deleted:safe"}
+
+
+async def test_a_connection_that_has_another_cluster_by_now_has_shown_this_one(tmp_path: Path) -> None:
+    """As after a failover: its folder was taken for the other cluster's, by its newest snapshot."""
+    admin, layout = FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    known, switched = admin.cluster, Layout(tmp_path, "switched")
+    admin.groups["a"] = FakeGroup(members=2)
+    await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"], admin.cluster = FakeGroup(), "another"
+    await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=2)))
+    admin.cluster = known
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)))
+    assert fates(report) == {"a": "kept:alive_before", "b": "deleted:safe"}
