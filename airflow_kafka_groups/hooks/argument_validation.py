@@ -185,7 +185,8 @@ class DeclaredArguments:
                 if value is None and isinstance(getattr(type(self), name, None), Argument):  # it may mean "all"
                     raise ConfigurationError(name, None, "is nothing in what the task is mapped over: check it")
         literals = {name: value for name, value in vars(self).items() if _is_literal(self, name)}
-        fields, unread = [*by.arguments["template_fields"]], _unread(self) - given
+        unread = sorted(_unread(self) - given)  # a subclass may have left one out of its fields
+        fields = list(dict.fromkeys((*by.arguments["template_fields"], *unread)))
         written = {name: getattr(type(self), name) for name in fields if name in unread}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
         require_rendered(self, [name for name in literals if name not in given], written, parsed)

@@ -256,3 +256,16 @@ def test_a_template_sees_the_arguments_that_are_rendered_before_it() -> None:
     patterns = ("prod-*",)
     assert (task.exclude, task.include, task.policy_file) == (patterns, patterns, "/prod.yaml")
     assert task.note == "of prod"
+
+
+class WithFewFields(PlanCleanupOperator):
+    """A site's own subclass that has forgotten the fields of its base."""
+
+    template_fields = ("include",)
+
+
+def test_an_argument_that_a_subclass_left_out_of_its_fields_is_rendered() -> None:
+    """The text of a template would count as the pattern, and keep nothing."""
+    with a_dag() as dag:
+        task = WithFewFields(task_id="t", **STORED, include=["{{ keep }}"], exclude=["{{ keep }}-*"])
+    assert render(dag, task, keep="pay").exclude == ("pay-*",)
