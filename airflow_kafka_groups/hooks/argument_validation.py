@@ -190,7 +190,10 @@ class DeclaredArguments:
         written = {name: getattr(type(self), name) for name in fields if name in unread}
         parsed = {name: found for name, argument in written.items() if (found := argument.parse(vars(self)[name]))}
         require_rendered(self, [name for name in literals if name not in given], written, parsed)
+        env = by.arguments["jinja_env"]
+        of_arguments = env.overlay(autoescape=False)  # R&amp;D is another name
         for name in fields:  # a template may refer to what is rendered before it: {{ task.cluster }}
+            by.arguments["jinja_env"] = of_arguments if isinstance(getattr(type(self), name, None), Argument) else env
             if name in parsed:
                 vars(self)[name] = written[name].rendered(parsed[name], self, by.arguments)
                 continue

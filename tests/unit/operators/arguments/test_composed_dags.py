@@ -269,3 +269,15 @@ def test_an_argument_that_a_subclass_left_out_of_its_fields_is_rendered() -> Non
     with a_dag() as dag:
         task = WithFewFields(task_id="t", **STORED, include=["{{ keep }}"], exclude=["{{ keep }}-*"])
     assert render(dag, task, keep="pay").exclude == ("pay-*",)
+
+
+def test_a_dag_that_escapes_html_escapes_no_name() -> None:
+    """As one does whose mails are templates: the pattern R&amp;D-* keeps nothing."""
+    with a_dag(jinja_environment_kwargs={"autoescape": True}) as dag:
+        task = WithNote(
+            task_id="t", **STORED, exclude=["{{ keep }}-*"], include="[{{ keep | tojson }}]", note="{{ keep }}"
+        )
+        job = KafkaSparkSubmitOperator(task_id="s", application="x.py", spark={"conf": {"spark.a": "{{ keep }}"}})
+    task = render(dag, task, keep="R&D")
+    assert (task.exclude, task.include, task.note) == (("R&D-*",), ("R&D",), "R&amp;D")
+    assert render(dag, job, keep="R&D").spark == {"conf": {"spark.a": "R&D"}}
