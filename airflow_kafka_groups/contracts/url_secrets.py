@@ -23,8 +23,8 @@ _WEBHOOK = re.compile(
     r"\bhooks\.slack(?:-gov)?\.com/|\bdiscord(?:app)?\.com/api/(?:v\d+/)?webhooks/"
     r"|\.webhook\.office\.com/|\boutlook\.office(?:365)?\.com/webhook/"
     r"|\bopen\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/|\bevents\.(?:eu\.)?pagerduty\.com/integration/"
-    r"|\bapi\.telegram\.org/bot\w|\bntfy\.sh/\w"
-    r"|/hooks/[a-z0-9]{17,}",  # of Mattermost and Rocket.Chat, on any host
+    r"|\bapi\.telegram\.org/bot\w|(?<![.\w])ntfy\.sh/\w"
+    r"|/hooks/(?:(?=[a-z0-9]{17})[a-z]*\d|[a-z0-9]{17,}/[a-z0-9])",  # of Mattermost and Rocket.Chat, on any host
     re.IGNORECASE,
 )
 """Places of URLs that are secret as a whole, with or without a scheme: whoever knows one can send."""

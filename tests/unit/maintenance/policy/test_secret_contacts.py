@@ -55,6 +55,8 @@ def test_a_contact_with_a_secret_is_refused_and_not_shown(where: str, contact: s
         "https://outlook.office.com/people",
         "https://chat.example.com/pay/channels/hooks",
         "https://wiki.example.com/hooks/on-call",
+        "https://wiki.example.com/hooks/consumergroupscleanup",
+        "https://docs.ntfy.sh/publish/",
         "https://acme.pagerduty.com/service-directory/PAY",
         "https://ntfy.sh/",
         "https://open.feishu.cn/document",
