@@ -216,6 +216,8 @@ def test_an_open_transaction_is_neither_read_nor_taken_for_no_commit(
     finally:
         producer.abort_transaction(60)
         consumer.close()
+    # Brokers answer before they have written to all partitions that the transaction has ended. This waits for it.
+    assert committed(kafka, "pb-tx", ("pb-tx", 0)) == [1]
     assert process_backlog(spark, properties, "pb-tx", lambda records: counted.append(records.count()))["offsets"] == 5
     assert counted == [3, 3], "what was aborted is not read, and is passed over"
     assert committed(kafka, "pb-tx", ("pb-tx", 0)) == [6]
