@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.hooks.connection.fields import each_once, read_json
+
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_WRITTEN_TWICE = "has a name twice in one place, so that one of them would be lost: write each once"
 _INSTEAD = "write each name as {{ … | tojson }}, without quotes, or pass all of it as one template, '{{ … | tojson }}'"
 _BESIDE_BLOCK = f"has a template within quotes, beside {{% … %}}: {_INSTEAD}"
 _WITHIN_QUOTES = f"has a template within quotes that writes quotes itself: {_INSTEAD}"
@@ -204,18 +205,6 @@ def _writes_quotes(expression: str) -> bool:
     return _TO_JSON.search(expression) is not None or any('"' in literal[1:-1] for literal in literals)
 
 
-def read_json(text: str) -> Any:
-    """Return parsed JSON. Raises ``ValueError``, whose text is the remedy, for a name that is twice in an object."""
-    return json.loads(text, object_pairs_hook=_each_once)
-
-
-def _each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
-    pairs = list(pairs)
-    if len(found := dict(pairs)) < len(pairs):
-        raise ValueError(_WRITTEN_TWICE)
-    return found
-
-
 def _with_texts(found: Any, parts: Sequence[str]) -> Any:
     """Return parsed JSON with the templates where their marks are."""
     if isinstance(found, list):
@@ -223,7 +212,7 @@ def _with_texts(found: Any, parts: Sequence[str]) -> Any:
     if isinstance(found, dict):
         if any(key.startswith("\ue001") for key in found):
             raise ValueError(_NO_JSON)
-        return _each_once((_with_texts(key, parts), _with_texts(value, parts)) for key, value in found.items())
+        return each_once((_with_texts(key, parts), _with_texts(value, parts)) for key, value in found.items())
     if not isinstance(found, str) or not _MARK.search(found):
         return found
     pieces = _MARK.split(found)

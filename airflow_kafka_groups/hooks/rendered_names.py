@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.hooks.json_templates import TEMPLATE, Given, Text, Value, Whole, read_json
+from airflow_kafka_groups.hooks.connection.fields import read_json
+from airflow_kafka_groups.hooks.json_templates import TEMPLATE, Given, Text, Value, Whole
 
 NOTHING = "its template rendered to nothing: check what it refers to"
 _SEVERAL = "an item of it: its template rendered to several: pass all of them as one template, '{{ … | tojson }}'"

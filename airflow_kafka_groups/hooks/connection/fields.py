@@ -85,16 +85,22 @@ def patterns_of(name: str, value: Any) -> tuple[str, ...]:
 def parse_object(text: str) -> dict[str, Any] | None:
     """Parse a JSON object; ``None`` for anything else, and if an object in it has a name twice."""
     try:
-        value = json.loads(text, object_pairs_hook=_each_once)
+        value = read_json(text)
     except ValueError:
         return None
     return value if isinstance(value, dict) else None
 
 
-def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise ValueError("a name is there twice")
+def read_json(text: str) -> Any:
+    """Return parsed JSON. Raises ``ValueError``, whose text is the remedy, for a name that is twice in an object."""
+    return json.loads(text, object_pairs_hook=each_once)
+
+
+def each_once(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    """Return an object of its names and values. Raises ``ValueError`` for a name that is twice: one would be lost."""
+    pairs = list(pairs)
+    if len(found := dict(pairs)) < len(pairs):
+        raise ValueError("has a name twice in one place, so that one of them would be lost: write each once")
     return found
 
 
