@@ -20,8 +20,12 @@ PRUNE_PLAN_FORMAT = 1
 TABLE_FORMAT = 1
 """The version of the columns of catalogue tables. A job refuses to write to a table of another version."""
 
-OBSERVATIONS_FORMAT = 1
-"""The version of a snapshot's observations. Another version is not read: the snapshot is reduced again."""
+OBSERVATIONS_FORMAT = 2
+"""The version of a snapshot's observations. Another version is not read: the snapshot is reduced again. In 1, the
+digests were those of a function of Spark's."""
+
+OBSERVATIONS_FORMATS = (1, OBSERVATIONS_FORMAT)
+"""The versions of observations that are known, such as to remove them."""
 
 RECORD_FORMAT = 1
 """The version of the entries by which ``process_group_backlog`` is restarted."""

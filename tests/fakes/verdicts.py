@@ -7,8 +7,8 @@ from datetime import datetime
 
 import pyarrow as pa
 
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
 
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMAT, PLAN_FORMATS
+from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMATS, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
@@ -99,7 +99,7 @@ _OWN_NAME = {
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
 }
-_FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: (OBSERVATIONS_FORMAT,)}
+_FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: OBSERVATIONS_FORMATS}
 _REPORT_BEGINS = HEAD.encode()
 _BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.paths import verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.policy.matching import Decided
 
 _AT_ONCE = 4_096

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
+from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts

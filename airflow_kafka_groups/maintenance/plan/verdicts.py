@@ -9,11 +9,11 @@ from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
 from airflow_kafka_groups.admin.arrow_values import literal, release_unused
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file, verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts

@@ -15,10 +15,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import create_file
 from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes

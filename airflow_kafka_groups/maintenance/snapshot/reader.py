@@ -11,11 +11,11 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import column, literal
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS

@@ -6,9 +6,9 @@ import hashlib
 import io
 from typing import Any
 
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import Columns
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import COMPLETE_SUBSCRIPTION_COLUMNS, SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest, SubscriptionsFile
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import create_file
 from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes
 from airflow_kafka_groups.maintenance.storage import Layout

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder, sync_file
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from airflow_kafka_groups.contracts import arrow_schema as arrow
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns, columns
-from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, LogEnds
 
 SOURCE_COLUMNS = (

@@ -23,8 +23,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
+from airflow_kafka_groups.contracts import arrow_schema as arrow
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance import arrow_schema as arrow
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions

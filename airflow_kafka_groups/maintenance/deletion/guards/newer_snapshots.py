@@ -9,8 +9,8 @@ taken from any of these. A deletion may take hours itself, so what is taken mean
 
 from __future__ import annotations
 
+from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.arrow_schema import utc_times
 from airflow_kafka_groups.maintenance.plan import verdicts
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
