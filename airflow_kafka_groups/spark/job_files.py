@@ -28,6 +28,10 @@ class JobFiles:
         """Return the writer of the files, which are named by this job."""
         return writer.option(_BASENAME, self._prefix)
 
+    def name(self, number: int) -> str:
+        """Return the name of a file that the job writes by itself."""
+        return f"{self._prefix}-{number:05}.parquet"
+
     def require_own(self, output: str, files: Iterable[str], did: str) -> None:
         """Raise ``JobError`` if there are files of another job.
 

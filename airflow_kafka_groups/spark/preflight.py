@@ -11,7 +11,7 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
@@ -29,18 +29,9 @@ _CONNECTOR_CLASSES = {
     "kafka-clients": "org.apache.kafka.clients.admin.AdminClient",
     "commons-pool2": "org.apache.commons.pool2.impl.GenericKeyedObjectPool",
 }
-FEW_ROWS = 1_000_000
-"""The number of rows up to which Spark's overhead (jobs, plans, shuffles) dominates."""
-
-ONE_TASK_ROWS = 500_000
-"""The number of rows up to which one task computes everything."""
-
 _SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
-_ADAPTIVE = "spark.sql.adaptive.enabled"
 _TIME_ZONE = "spark.sql.session.timeZone"
-_MIN_FILE_PARTITIONS = "spark.sql.files.minPartitionNum"
-PARALLEL_LISTING = "spark.sql.sources.parallelPartitionDiscovery.threshold"
-SETTINGS = (_SHUFFLE_PARTITIONS, _ADAPTIVE, _MIN_FILE_PARTITIONS, _TIME_ZONE, PARALLEL_LISTING)
+SETTINGS = (_SHUFFLE_PARTITIONS, _TIME_ZONE)
 """The settings of the session that a job changes."""
 
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
@@ -128,14 +119,19 @@ def require_arrow(spark: SparkSession) -> None:
 
     Raises ``JobError`` naming the driver or the executors, the missing packages and the remedy.
     """
-    missing = [name for name in DRIVER_PACKAGES if find_spec(name) is None]
+    require_packages(DRIVER_PACKAGES)
+    if problem := _worker_problem(spark, WORKER_PACKAGES):
+        raise JobError(problem)
+
+
+def require_packages(names: Sequence[str]) -> None:
+    """Raise ``JobError`` with the remedy if the driver's Python lacks packages."""
+    missing = [name for name in names if find_spec(name) is None]
     if missing:
         raise JobError(
             f"the driver's Python ({sys.executable}) has no {' and no '.join(missing)}: install "
-            f"{', '.join(DRIVER_PACKAGES)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
+            f"{', '.join(names)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
         )
-    if problem := _worker_problem(spark, WORKER_PACKAGES):
-        raise JobError(problem)
 
 
 def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | None:
@@ -181,25 +177,6 @@ def fit_shuffles(spark: SparkSession, rows: int) -> None:
     """Fit the number of shuffle partitions to the data: 200, the default, slows small data."""
     parts = max(_cores(spark), 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
     set_default(spark, _SHUFFLE_PARTITIONS, parts)
-
-
-def fit_plans(spark: SparkSession, rows: int) -> None:
-    """Plan once, with as many tasks as the data is worth, instead of adapting plans while they run.
-
-    Adaptive plans coalesce the stages of a few million rows into one to three tasks, which leaves cores idle, and for
-    few rows they cost more than they save.
-    """
-    set_default(spark, _ADAPTIVE, "false")
-    set_default(spark, _MIN_FILE_PARTITIONS, (1 if rows <= FEW_ROWS else 4) * _cores(spark))
-    if rows <= FEW_ROWS:
-        set_default(spark, _SHUFFLE_PARTITIONS, 1)
-    else:
-        fit_shuffles(spark, rows)
-
-
-def in_tasks(rows: DataFrame, count: int) -> DataFrame:
-    """Return the rows for one task if they are few: no shuffle follows, and each stage costs more than it computes."""
-    return rows.coalesce(1) if count <= ONE_TASK_ROWS else rows
 
 
 def _cores(spark: SparkSession) -> int:

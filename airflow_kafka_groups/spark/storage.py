@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager, nullcontext, suppress
 from datetime import UTC, datetime
-from itertools import islice
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.local_files import create_local
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.session import jvm_of
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 """Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""
-
-_WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
-"""The names of Spark's own data files. Those of snapshots and observations have another form."""
-
-_MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
-"""How the names of folders begin in which Spark writes, on S3 by Hadoop's committer. Others, such as ``_delta_log``,
-are of other table formats."""
 
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
@@ -56,10 +48,17 @@ class Storage:
         """Whether the files are on a local disk, according to their URI."""
         return self.scheme == "file"
 
-    @property
+    @cached_property
     def scheme(self) -> str:
         """The scheme of its URI."""
         return str(self._fs.getUri().getScheme())
+
+    def local(self, path: str) -> Path | None:
+        """Return the path of a file on a local disk, as Hadoop understands it; ``None`` for any other storage."""
+        if not self.is_local:
+            return None
+        below = path.removeprefix("file:")
+        return Path("/" + below[2:].partition("/")[2] if below.startswith("//") else below)
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
@@ -67,36 +66,44 @@ class Storage:
 
     def folders(self, folder: str) -> list[str]:
         """Return the sorted names of the folders in a folder; none if it does not exist."""
+        if (here := self.local(folder)) is not None:
+            with _named(f"{folder} cannot be listed"):
+                return sorted(each.name for each in _entries(here) if each.is_dir())
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
 
     def files(self, folder: str) -> list[str]:
         """Return the sorted names of the files in a folder; none if it does not exist."""
+        if (here := self.local(folder)) is not None:
+            with _named(f"{folder} cannot be listed"):
+                return sorted(each.name for each in _entries(here) if each.is_file() and not _is_checksum(each.name))
         return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
 
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
         found: dict[tuple[str, str], int] = {}
+        here = self.local(folder)
         with _named(f"{folder} cannot be listed"):
-            for status in self._statuses_below(self._path(folder)):
-                path = status.getPath()
-                found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
+            if here is not None:  # Hadoop starts a process for each local file, for its permissions
+                for inner in (here, *(each for each in _entries(here) if each.is_dir())):
+                    files = (each for each in _entries(inner) if each.is_file() and not _is_checksum(each.name))
+                    found.update(((inner.name, each.name), each.stat().st_size) for each in files)
+            elif self._fs.exists(self._path(folder)):
+                # An object store answers a thousand files at once, in whatever folders.
+                every = self._fs.listFiles(self._path(folder), True)
+                while every.hasNext():
+                    status = every.next()
+                    path = status.getPath()
+                    found[str(path.getParent().getName()), str(path.getName())] = int(status.getLen())
         return found
-
-    def _statuses_below(self, folder: Any) -> Iterator[Any]:
-        if not self._fs.exists(folder):
-            return
-        if self.is_local:  # listFiles() starts a process for each local file, for its permissions
-            folders = self._java("org.apache.hadoop.fs.FileUtil").stat2Paths(self._fs.listStatus(folder))
-            yield from (status for status in self._fs.listStatus(folders) if status.isFile())
-        else:  # an object store answers a thousand files at once, in whatever folders
-            every = self._fs.listFiles(folder, True)
-            while every.hasNext():
-                yield every.next()
 
     def read_bytes(self, path: str) -> bytes:
         """Read a file."""
-        with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
-            return bytes(stream.readAllBytes())
+        here = self.local(path)
+        with _named(f"{path} cannot be read"):
+            if here is not None:
+                return here.read_bytes()
+            with closing(self._fs.open(self._path(path))) as stream:
+                return bytes(stream.readAllBytes())
 
     def read_text(self, path: str) -> str:
         """Read a small file."""
@@ -109,20 +116,6 @@ class Storage:
         :param skip_unreadable: return an empty string for a file that cannot be read, instead of raising.
         """
         return _each(self.read_text, paths, skip_unreadable=skip_unreadable)
-
-    def sha256s(self, paths: Sequence[str]) -> dict[str, str]:
-        """Return the SHA-256 of many files, by their paths; one that cannot be read has none.
-
-        Their bytes stay in the JVM.
-        """
-        digest = self._java("org.apache.commons.codec.digest.DigestUtils")
-
-        def hashed(path: str) -> str:
-            with _named(f"{path} cannot be read"), closing(self._fs.open(self._path(path))) as stream:
-                return str(digest.sha256Hex(stream))
-
-        found = zip(paths, _each(hashed, paths, skip_unreadable=True), strict=True)
-        return {path: sha256 for path, sha256 in found if sha256}
 
     @contextmanager
     def parquet(self, path: str) -> Iterator[Any]:
@@ -161,12 +154,28 @@ class Storage:
 
     def write_text(self, path: str, text: str, *, replace: bool = True) -> None:
         """Write a small file. Without ``replace``, raise ``StorageError`` if it exists."""
-        with _named(f"{path} cannot be written"), closing(self._fs.create(self._path(path), replace)) as stream:
-            stream.write(bytearray(text, "utf-8"))
+        self.write_bytes(path, text.encode(), replace=replace)
+
+    def write_bytes(self, path: str, content: bytes, *, replace: bool = True) -> None:
+        """Write a file at once. Without ``replace``, raise ``StorageError`` if it exists."""
+        here = self.local(path)
+        with _named(f"{path} cannot be written"):
+            if here is not None:  # Hadoop starts a process for each local file, for its permissions
+                here.parent.mkdir(parents=True, exist_ok=True)
+                here.with_name(f".{here.name}.crc").unlink(missing_ok=True)  # of what was there before
+                with here.open("wb" if replace else "xb") as file:
+                    file.write(content)
+                return
+            with closing(self._fs.create(self._path(path), replace)) as stream:
+                stream.write(bytearray(content))
 
     def move_file(self, path: str, target: str) -> bool:
         """Move a file, creating the target's folder, and return whether it was moved: an existing target stays."""
+        here, there = self.local(path), self.local(target)
         with _named(f"{path} cannot be moved to {target}"):
+            if here is not None and there is not None:
+                there.parent.mkdir(parents=True, exist_ok=True)
+                return not there.exists() and here.rename(there) == there
             self._fs.mkdirs(self._path(target).getParent())
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
 
@@ -223,8 +232,18 @@ def _named(problem: str) -> Iterator[None]:
     """Turn Spark's errors within a block into ``StorageError``."""
     try:
         yield
-    except (UnicodeDecodeError, *SPARK_ERRORS) as exc:
+    except (OSError, UnicodeDecodeError, *SPARK_ERRORS) as exc:
         raise StorageError(f"{problem}: {first_line(exc)}") from exc
+
+
+def _entries(folder: Path) -> list[Path]:
+    """Return what is in a local folder; nothing if it does not exist."""
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
+def _is_checksum(name: str) -> bool:
+    """Return whether a local file is what Hadoop keeps beside another one; Hadoop shows none."""
+    return name.startswith(".") and name.endswith(".crc")
 
 
 def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: bool) -> list[str]:
@@ -237,57 +256,6 @@ def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: 
 
     with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
         return list(readers.map(attempt, paths))
-
-
-def require_shared(spark: SparkSession, path: str) -> None:
-    """Verify that executors on other machines can access the local folder of a job's output.
-
-    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
-
-    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
-    :param path: the output. A small file next to it is written, read by an executor, and deleted.
-
-    Raises ``StorageError`` if executors cannot read what the driver writes.
-    """
-    storage = Storage(spark, path)
-    if not storage.is_local or str(spark.sparkContext.master).startswith("local"):
-        return
-    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
-    storage.write_text(seen, "seen\n")
-    try:
-        spark.read.text(seen).collect()
-    except SPARK_ERRORS as exc:
-        raise StorageError(
-            f"{path} is on the driver's own disk: the executors do not see what is written there ({first_line(exc)}). "
-            "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
-        ) from exc
-    finally:
-        storage.delete_file(seen)
-
-
-def require_replaceable(spark: SparkSession, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
-    """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
-
-    :param columns: the names of what the job writes there; files of earlier versions have some of them.
-    :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
-
-    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a
-    table of somebody else's that Spark wrote.
-    """
-    storage = Storage(spark, folder)
-    made = [name for name in storage.files(folder) if name[0] not in "._"]
-    folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
-    parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
-    others = [name for name in made if not _WRITTEN_BY_SPARK.match(name)]
-    others += [name for name in folders if name not in parts]
-    if not others:
-        for name in parts:  # a footer of each: somebody else's table may have these partitions, or others below
-            inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
-            made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
-        others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
-    if others:
-        remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
-        raise ArgumentError("--output", folder, remedy)
 
 
 def _remedy(root: str) -> str:

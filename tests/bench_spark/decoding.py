@@ -23,7 +23,8 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, by_value, decode, scan
+from airflow_kafka_groups.spark.by_value import by_value
+from airflow_kafka_groups.spark.offsets_topic.scan import CARRIED, SCAN_SCHEMA, decode, scan
 from tests.bench_spark.processes import cpu_seconds
 from tests.spark.offset_records import commit_key, commit_value
 
@@ -116,7 +117,7 @@ def main() -> None:
         spark = builder.getOrCreate()
         spark.sparkContext.setLogLevel("ERROR")
         records = spark.read.parquet(folder)
-        every, newest = records.mapInArrow(by_value(decode_every), SCAN_SCHEMA), records.transform(scan)
+        every, newest = records.mapInArrow(by_value(decode_every, *CARRIED), SCAN_SCHEMA), records.transform(scan)
         assert (
             every.where("kind = 'commit'").agg(F.sum("committed_offset")).collect()
             == by_sql(records).agg(F.sum("committed_offset")).collect()

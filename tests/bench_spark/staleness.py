@@ -25,8 +25,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
-from tests.spark.histories import START, snapshot_id
-from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_manifest
+from tests.spark.histories import ARROW_SCHEMA, START, snapshot_id
+from tests.spark.lake import CLUSTER, write_manifest
 
 IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""

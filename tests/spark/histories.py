@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from operator import itemgetter
 from typing import Any
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
-from pyspark.testing import assertDataFrameEqual
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA
-from airflow_kafka_groups.spark.ledger.snapshots import Extent
-from airflow_kafka_groups.spark.staleness.observations import observations
+from airflow_kafka_groups.spark.staleness.lives import Life, Lives
+from airflow_kafka_groups.spark.staleness.observations import reduce_file
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.transforms import judge, replay
+from airflow_kafka_groups.spark.staleness.verdicts import judge
 
+# Every column may be null here: a test writes rows that lack a required one.
+ARROW_SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(SNAPSHOT_COLUMNS)])
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0
 SnapshotRow = dict[str, Any]
@@ -45,7 +53,7 @@ def seen(
 
     Log start and end are 0 and ``log_end``, or those of ``ends``.
     """
-    row: SnapshotRow = {field.name: None for field in SNAPSHOT_SCHEMA}
+    row: SnapshotRow = {field.name: None for field in ARROW_SCHEMA}
     row |= {"cluster": "c", "run_id": snapshot_id(number), "observed_at": at or hour(number), "group_id": group}
     row |= {"group_type": "classic", "protocol_type": "consumer", "state": "Empty", "members": 0, "coordinator": 1}
     row |= fields
@@ -59,75 +67,88 @@ def seen(
 
 
 def frame(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
+    """Return rows of snapshots for Spark."""
     names = SNAPSHOT_SCHEMA.names
     return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SNAPSHOT_SCHEMA)
 
 
+def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:
+    """Reduce a history to the observations of each snapshot, as the job does from files."""
+    by_snapshot: dict[str, list[SnapshotRow]] = {}
+    for row in flat(history):
+        by_snapshot.setdefault(row["run_id"], []).append(row)
+    return {name: reduce_file(pa.BufferReader(parquet(rows)), name) for name, rows in by_snapshot.items()}
+
+
+def parquet(rows: Sequence[SnapshotRow], schema: pa.Schema = ARROW_SCHEMA) -> bytes:
+    """Return rows as a file of a snapshot."""
+    buffer = io.BytesIO()
+    table = pa.Table.from_pylist(list(rows), schema)
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()
+
+
 def verdicts(
-    spark: SparkSession,
     history: Sequence[Sequence[SnapshotRow]],
     *,
     policy: StalenessPolicy | None = None,
     retention_minutes: int = 0,
     **given: Any,
-) -> DataFrame:
-    """Judge a history by a policy, by default an idle time of two hours; ``given`` is as for ``state``."""
+) -> list[dict[str, Any]]:
+    """Judge a history by a policy, by default an idle time of two hours; ``given`` is as for ``lives``."""
     rules = policy or StalenessPolicy(min_idle_seconds=2 * HOUR)
-    return judge(state(reduced(spark, history), history, policy=rules, **given), rules, retention_minutes)
+    return judged(lives(reduced(history), policy=rules, **given), rules, retention_minutes)
 
 
-def reduced(spark: SparkSession, history: Sequence[Sequence[SnapshotRow]]) -> DataFrame:
-    """Reduce a history to observations, once: a judgement reads them two to five times, as the job does from files."""
-    return observations(frame(spark, flat(history))).localCheckpoint()
+def judged(found: Sequence[Life], policy: StalenessPolicy, retention_minutes: int = 0) -> list[dict[str, Any]]:
+    """Judge lives; the verdicts have times as Python's."""
+    rows = [judge(life, policy, retention_minutes) for life in found]
+    times = [name for name, kind, _ in VERDICT_COLUMNS if kind == "timestamp"]
+    return [row | {name: _time(row[name]) for name in times} for row in rows]
 
 
-def state(
-    observed: DataFrame,
-    history: Sequence[Sequence[SnapshotRow]],
+def lives(
+    observed: Mapping[str, pa.Table],
     *,
     policy: StalenessPolicy,
     snapshots: Sequence[float] | None = None,
     incomplete: Sequence[float] = (),
-    selected: bool = False,
-) -> DataFrame:
-    """Replay a history; its snapshots are those of the rows, or of the hours named (some may have no rows).
+) -> list[Life]:
+    """Follow the lives of groups; the snapshots are those observed, or of the hours named (some may have no rows).
 
     :param observed: the history's observations.
-    :param selected: leave out the observations that decide nothing, as in a long history.
     """
-    partly = [snapshot_id(number) for number in incomplete]
-    found = {row["run_id"] for row in flat(history)}
-    ids = [snapshot_id(number) for number in snapshots or ()] or sorted(found - {*partly})
-
-    def read(snapshot_ids: Sequence[str]) -> DataFrame:
-        return observed.where(F.col("run_id").isin(*snapshot_ids))
-
-    if not selected:
-        return replay(read, policy, ids, partly)
-    extents = {name: extent([row for row in flat(history) if row["run_id"] == name]) for name in (*ids, *partly)}
-    return replay(read, policy, ids, partly, extents)
+    partly = {snapshot_id(number) for number in incomplete}
+    ids = {snapshot_id(number) for number in snapshots or ()} or observed.keys() - partly
+    empty = arrow_schema(OBSERVATION_COLUMNS).empty_table()
+    followed = Lives(observed.get(max(ids), empty), policy)
+    for name in sorted(ids | partly):
+        table = observed.get(name, empty)
+        if name in ids:
+            followed.add(table)
+        elif name < max(ids):
+            followed.add_incomplete(table)
+    return [life for part in followed.judged() for life in part]
 
 
 def flat(history: Sequence[Sequence[SnapshotRow]]) -> list[SnapshotRow]:
     return [row for observation in history for row in observation]
 
 
-def extent(rows: Sequence[SnapshotRow]) -> Extent:
-    """Return what the manifest of a snapshot's observations says of their times."""
-    times = sorted(row["observed_at"] for row in rows)
-    if not times:
-        return Extent()
-    return Extent(groups=len(times), oldest=times[0].isoformat(), newest=times[-1].isoformat())
-
-
-def expect(actual: DataFrame | Sequence[Row], *expected: Mapping[str, Any]) -> None:
-    """Compare the columns that are named in the expected rows, which must be all rows there are."""
+def expect(actual: Sequence[Mapping[str, Any]], *expected: Mapping[str, Any]) -> None:
+    """Compare the columns that are named in the expected rows, which must be all rows there are, by group."""
     names = list(expected[0])
-    rows = actual.select(*names).collect() if isinstance(actual, DataFrame) else actual
-    wanted = [Row(**{name: _as_collected(row[name]) for name in names}) for row in expected]
-    assertDataFrameEqual([Row(**{name: row[name] for name in names}) for row in rows], wanted)
+    found = [{name: row[name] for name in names} for row in actual]
+    wanted = [{name: _near(row[name]) for name in names} for row in expected]
+    if "group_id" in names:
+        found.sort(key=itemgetter("group_id"))
+        wanted.sort(key=itemgetter("group_id"))
+    assert found == wanted
 
 
-def _as_collected(value: Any) -> Any:
-    """Return a time as Spark hands it to Python: local and without a zone."""
-    return value.astimezone().replace(tzinfo=None) if isinstance(value, datetime) else value
+def _near(value: Any) -> Any:
+    return pytest.approx(value) if isinstance(value, float) else value
+
+
+def _time(micros: int | None) -> datetime | None:
+    return None if micros is None else EPOCH + timedelta(microseconds=micros)

@@ -10,20 +10,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
-from airflow_kafka_groups.maintenance.arrow_schema import arrow_schema
-from tests.spark.histories import SnapshotRow, hour, snapshot_id
+from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 
 CLUSTER = "c"
-# Every column may be null here: a test writes rows that lack a required one.
-ARROW_SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(SNAPSHOT_COLUMNS)])
 
 
 def write_data(base: Path, name: str, rows: Sequence[SnapshotRow], *, schema: pa.Schema = ARROW_SCHEMA) -> Path:
     folder = base / CLUSTER / "data" / name
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / "part-00000.parquet"
-    pq.write_table(pa.Table.from_pylist(list(rows), schema), part, compression="zstd", write_page_checksum=True)
+    part.write_bytes(parquet(rows, schema))
     return part
 
 

@@ -41,9 +41,10 @@ from airflow_kafka_groups.spark.kafka.recreated import recreated_since, with_oth
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
+from airflow_kafka_groups.spark.output_checks import require_shared
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path
-from airflow_kafka_groups.spark.storage import Storage, require_shared
+from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES

@@ -32,9 +32,10 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
+from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
-from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
+from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"

@@ -11,14 +11,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
@@ -31,13 +31,14 @@ from airflow_kafka_groups.spark.ledger.fleet import (
     of_each_cluster,
 )
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log, with_last_commits
-from airflow_kafka_groups.spark.preflight import logged, prepare
+from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
+from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
-from airflow_kafka_groups.spark.staleness.judging import judged_history, rows_on_storage, write_verdicts
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.spark.staleness.transforms import judge
-from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
+from airflow_kafka_groups.spark.storage import Storage
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits
 
 JOB = "judge_staleness"
 _SHOWN = 20
@@ -87,6 +88,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Judge one cluster or several, write verdicts and summaries, and return the summary."""
     started = time.monotonic()
     warnings = logged(prepare(spark))
+    require_packages(WORKER_PACKAGES)
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
         require_replaceable(spark, arguments.output, VERDICT_SCHEMA.names)
@@ -106,7 +108,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "job": JOB,
         **fleet_summary(judged, failed),
         "warnings": warnings,
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(time.monotonic() - started, 2),
     }
 
 
@@ -117,6 +119,10 @@ def _judge_cluster(
     warnings: Sequence[str],
     cluster: str,
 ) -> dict[str, Any]:
+    # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.spark.staleness.judging import judged_history, write_verdicts
+    from airflow_kafka_groups.spark.staleness.verdicts import judge
+
     started = time.monotonic()
     history = find_history(
         spark,
@@ -128,7 +134,7 @@ def _judge_cluster(
     )
     policy = policy_of(arguments)
     judged_by = judged_history(spark, history, policy)
-    groups, snapshot_id = judged_by.extent.groups, history.judged.snapshot_id
+    groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
     summary_path = arguments.summary or (f"{output}.json" if arguments.output else places[0])
@@ -137,16 +143,19 @@ def _judge_cluster(
         Storage(spark, path).delete_file(path)
     commits = _last_commits(spark, arguments, history.judged)
     logged(commits.warnings)
-    state = judged_by.state
-    if commits.rows is not None:
-        state = with_last_commits(state, commits.rows, judged_by.observed_from)
-    made = judge(state, policy, arguments.offsets_retention_minutes)
-    counts, files = write_verdicts(made, output, groups, few=judged_by.few)
-    judged = rows_on_storage(spark, output)
-    if not judged == groups == sum(verdict["groups"] for verdict in counts.values()):
-        raise JobError(
-            f"{output} has {judged} groups, the snapshot has {groups}: another job wrote there. Run it again"
-        )
+    committed_at = commits.times()
+    verdicts = (
+        [
+            judge(
+                life.with_last_commit(committed_at.get(life.group_id), judged_by.observed_from),
+                policy,
+                arguments.offsets_retention_minutes,
+            )
+            for life in part
+        ]
+        for part in judged_by.lives.judged()
+    )
+    counts, files = write_verdicts(Storage(spark, output), verdicts, output)
     if _OBSERVATIONS_TABLE in tables:
         judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
     if TABLE_OPTION in tables:
@@ -161,8 +170,8 @@ def _judge_cluster(
         "verdicts": {name: count["groups"] for name, count in counts.items()},
         "lag": sum(verdict["lag"] for verdict in counts.values()),
         "lag_by_verdict": {name: count["lag"] for name, count in counts.items()},
-        "oldest_observation": judged_by.extent.oldest,
-        "newest_observation": judged_by.extent.newest,
+        "oldest_observation": judged_by.oldest,
+        "newest_observation": judged_by.newest,
         "commit_history": arguments.commit_history,
         "commit_log": {"mode": arguments.commit_log, **commits.summary},
         "evidence": commits.evidence.to_json(),
@@ -177,7 +186,7 @@ def _judge_cluster(
         "files": files,
         "tables": [table.name for table in tables.values()],
         "warnings": [*warnings, *commits.warnings],
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(time.monotonic() - started, 2),
     }
     write_summary(spark, summary_path, summary)
     return summary
@@ -206,6 +215,8 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _last_commits(spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
+    from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log
+
     if arguments.commit_history is not None:
         folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
         return read_folder(spark, folder, judged.kafka_cluster_id)

@@ -36,10 +36,11 @@ from airflow_kafka_groups.spark.lag import (
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
+from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.session import exact_timestamps
-from airflow_kafka_groups.spark.storage import Storage, require_replaceable, require_shared
+from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "lag_report"
 _SUMS = {

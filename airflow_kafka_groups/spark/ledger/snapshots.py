@@ -6,24 +6,22 @@ match its data stops the job, because a history with gaps could make a group loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _CONVERTER = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
@@ -126,76 +124,21 @@ def require_all(rows: DataFrame, manifest: SnapshotManifest) -> None:
         raise SnapshotError(f"snapshot {manifest.snapshot_id} has {seen} rows where its manifest says {manifest.rows}")
 
 
-def read_rows(spark: SparkSession, history: History, manifests: Sequence[SnapshotManifest] | None = None) -> DataFrame:
-    """Read exactly the files that the manifests name, with the specified schema.
+def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
+    """Return the paths of exactly the files that a manifest names."""
+    folder = f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}"
+    return [f"{folder}/{name}" for name, _ in sorted(manifest.files)]
 
-    :param manifests: the snapshots to read. Default: all of the history.
-    """
-    found = {
-        manifest.snapshot_id: [
-            f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}/{name}" for name, _ in sorted(manifest.files)
-        ]
-        for manifest in (history.read if manifests is None else manifests)
-    }
+
+def read_rows(spark: SparkSession, history: History) -> DataFrame:
+    """Read the rows of all snapshots of a history, with the specified schema."""
+    found = {manifest.snapshot_id: rows_of(history, manifest) for manifest in history.read}
     with_files = [snapshot_id for snapshot_id, files in found.items() if files]
     if not with_files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
     for snapshot_id in {with_files[0], with_files[-1]}:  # a missing column would be read as null
         _check_columns(spark, snapshot_id, found[snapshot_id][0])
     return read_stored(spark, SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Extent:
-    """What a snapshot has: the number of its groups, and its first and last observation (ISO 8601)."""
-
-    groups: int = 0
-    oldest: str | None = None
-    newest: str | None = None
-
-
-def check_rows(observed: DataFrame, manifests: Sequence[SnapshotManifest], folder: str) -> dict[str, Extent]:
-    """Compare the rows of each snapshot with its manifest, and return what each has, by id.
-
-    :param observed: the result of the transform ``observations``.
-
-    Raises ``SnapshotError`` unless they are equal.
-    """
-    counts = observed.groupBy("run_id").agg(
-        F.sum("rows").alias("rows"),
-        F.sum("invalid").alias("invalid"),
-        F.count("*").alias("groups"),
-        F.unix_micros(F.min("observed_at")).alias("oldest"),
-        F.unix_micros(F.max("observed_at")).alias("newest"),
-    )
-    try:
-        found = {row["run_id"]: row for row in counts.collect()}
-    except SPARK_ERRORS as exc:
-        raise SnapshotError(f"the data of {folder} cannot be read: {first_line(exc)}") from exc
-    expected = {manifest.snapshot_id: manifest.rows for manifest in manifests}
-    for run_id in found:
-        if run_id not in expected:
-            raise SnapshotError(
-                f"the data of {folder} has rows of snapshot {run_id!r} in the folder of another one: "
-                "files were copied or renamed. Move them back"
-            )
-    extents = dict.fromkeys(expected, Extent())
-    for snapshot_id, rows in expected.items():
-        row = found.get(snapshot_id)
-        seen = row["rows"] if row else 0
-        if seen != rows:
-            raise SnapshotError(half_written(snapshot_id, f"{seen} rows where its manifest says {rows}"))
-        if row and row["invalid"]:
-            problem = f"{row['invalid']} rows lack a group, a time, a state or another required column"
-            raise SnapshotError(half_written(snapshot_id, problem))
-        if row:
-            extents[snapshot_id] = Extent(groups=row["groups"], oldest=_iso(row["oldest"]), newest=_iso(row["newest"]))
-    return extents
-
-
-def _iso(micros: int) -> str:
-    """Format a time. Spark's date_format would depend on the session's spark.sql.legacy.timeParserPolicy."""
-    return f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"
 
 
 def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:

@@ -47,7 +47,6 @@ from airflow_kafka_groups.spark.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NOT_PERMITTED = "AuthorizationException"
 
 
@@ -63,6 +62,16 @@ class LastCommits:
     evidence: Evidence
     summary: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+
+    def times(self) -> dict[str, int]:
+        """Return the last commits by group, in microseconds since 1970."""
+        if self.rows is None:
+            return {}
+        found = self.rows.where("last_commit_at IS NOT NULL").selectExpr(
+            "group_id", "unix_micros(last_commit_at) AS at"
+        )
+        table = found.toArrow()
+        return dict(zip(table["group_id"].to_pylist(), table["at"].to_pylist(), strict=True))
 
 
 def read_log(
@@ -228,18 +237,3 @@ def table_files(storage: Storage, folder: str) -> list[tuple[str, str]]:
         if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
             files.append((parent, f"{parent}/{name}" if of_run else name))
     return files
-
-
-def with_last_commits(state: DataFrame, commits: DataFrame, observed_from: Sequence[datetime]) -> DataFrame:
-    """Move ``last_moved_at`` of a state to the last commit, if that is later, and count its observations from there.
-
-    :param commits: ``group_id`` and ``last_commit_at``, one row per group.
-    :param observed_from: when the observations of each complete snapshot begin.
-    """
-    joined = state.join(commits, "group_id", "left")
-    # Split from text, as positions are: thousands of literals take a while to parse.
-    micros = " ".join(str((at - _EPOCH) // timedelta(microseconds=1)) for at in observed_from)
-    since = f"size(filter(split('{micros}', ' '), at -> CAST(at AS long) >= unix_micros(last_commit_at)))"
-    later = "observations > 0 AND coalesce(last_commit_at > greatest(empty_since, last_moved_at), false)"
-    counted = joined.withColumn("observations", F.expr(f"IF({later}, least(observations, {since}), observations)"))
-    return counted.withColumn("last_moved_at", F.greatest("last_moved_at", "last_commit_at")).drop("last_commit_at")

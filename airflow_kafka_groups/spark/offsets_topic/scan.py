@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pyspark import cloudpickle
 from pyspark.sql import DataFrame
 
+from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
 from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
 from airflow_kafka_groups.spark.offsets_topic.group_records import (
@@ -30,6 +30,9 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     decode_group,
 )
 from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
+
+CARRIED = (commit_records, group_records, sys.modules[__name__])
+"""The modules that a task needs."""
 
 OUTDATED, TOMBSTONES, COMMITS, GROUPS = "outdated", "tombstones", "commits", "groups"
 REMOVED = "removed"
@@ -50,14 +53,7 @@ _COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 
 def scan(records: DataFrame) -> DataFrame:
     """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
-    return records.select(*_COLUMNS).mapInArrow(by_value(scan_batches), SCAN_SCHEMA)
-
-
-def by_value(function: Callable[[Iterable[Any]], Iterator[Any]]) -> Callable[[Iterable[Any]], Iterator[Any]]:
-    """Return a function of this module that is shipped by value: executors need pyarrow, numpy, and no package."""
-    for module in (commit_records, group_records, sys.modules[__name__]):
-        cloudpickle.register_pickle_by_value(module)
-    return function
+    return records.select(*_COLUMNS).mapInArrow(by_value(scan_batches, *CARRIED), SCAN_SCHEMA)
 
 
 def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:

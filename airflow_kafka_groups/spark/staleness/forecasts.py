@@ -6,41 +6,63 @@ All of them are computed from two observations with known log ends: the newest, 
 
 from __future__ import annotations
 
+from typing import Any
+
+from airflow_kafka_groups.spark.staleness.lives import Life
+
 SHORTEST_WINDOW_MICROS = 3_600_000_000
 """The shortest time for a trend: in less than an hour, a burst would look like a trend."""
-
-ENDS_KNOWN = "error IS NULL AND partitions > 0 AND lag_unknown = 0 AND lag IS NOT NULL AND log_start IS NOT NULL"
-"""SQL: whether an observation has committed offsets, and the log start and end of each of them."""
 
 _DAY_MICROS = 86_400_000_000
 _LONGEST_MICROS = 100 * 366 * _DAY_MICROS
 
 
-def forecasts(offsets_retention_minutes: int) -> dict[str, str]:
-    """Return the four columns in SQL, by name, over a state with its idle times.
+def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int) -> dict[str, Any]:
+    """Return four columns of the verdict by name; times in microseconds since 1970.
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for unknown, without an expiry.
     """
-    in_idle_time = f"{ENDS_KNOWN} AND {_since('idle_lag_at')} >= {SHORTEST_WINDOW_MICROS}"
-    in_life = f"{ENDS_KNOWN} AND {_since('life_lag_at')} >= {SHORTEST_WINDOW_MICROS}"
-    expires = f"timestamp_micros(unix_micros(idle_since) + {offsets_retention_minutes} * 60000000L)"
-    moved = "(log_start - idle_log_start)"
-    left = f"try_divide(CAST(nearest AS double) * CAST({_since('idle_lag_at')} AS double), CAST({moved} AS double))"
-    passed = f"timestamp_micros(unix_micros(observed_at) + floor(least({left}, {_LONGEST_MICROS}D)))"
-    loses = f"{in_idle_time} AND {moved} > 0 AND nearest >= 0 AND {left} <= {_LONGEST_MICROS}D"
+    trend, since = _trend(life)
+    expires = idle_since is not None and life.partitions > 0 and offsets_retention_minutes > 0
     return {
-        "lag_trend_since": f"CASE WHEN {in_idle_time} THEN idle_lag_at WHEN {in_life} THEN life_lag_at END",
-        "lag_trend": f"CASE WHEN {in_idle_time} THEN {_a_day('idle_lag')} WHEN {in_life} THEN {_a_day('life_lag')} END",
-        "offsets_expire_by": (
-            f"IF(idle_since IS NOT NULL AND partitions > 0, {expires}, NULL)" if offsets_retention_minutes else "NULL"
-        ),
-        "data_loss_not_before": f"IF({loses}, {passed}, NULL)",
+        "lag_trend": trend,
+        "lag_trend_since": since,
+        "offsets_expire_by": (idle_since or 0) + offsets_retention_minutes * 60_000_000 if expires else None,
+        "data_loss_not_before": _data_loss(life),
     }
 
 
-def _since(column: str) -> str:
-    return f"(unix_micros(observed_at) - unix_micros({column}))"
+def _trend(life: Life) -> tuple[float | None, int | None]:
+    """Return by how many messages a day the lag grows, and since when."""
+    for at, lag in ((life.idle_lag_at, life.idle_lag), (life.life_lag_at, life.life_lag)):
+        if at is not None and life.lag is not None and _is_long(life, at):
+            return float(life.lag - lag) * _DAY_MICROS / float(life.observed_at - at), at
+    return None, None
 
 
-def _a_day(column: str) -> str:
-    return f"try_divide(CAST(lag - {column} AS double) * {_DAY_MICROS}D, CAST({_since(f'{column}_at')} AS double))"
+def _data_loss(life: Life) -> int | None:
+    """Return when the log's start passes the nearest offset at the pace of the idle time."""
+    at, start, nearest = life.idle_lag_at, life.log_start, life.nearest
+    if at is None or start is None or nearest is None or not _is_long(life, at):
+        return None
+    moved = start - life.idle_log_start
+    if moved <= 0 or nearest < 0:
+        return None
+    left = float(nearest) * float(life.observed_at - at) / float(moved)
+    return life.observed_at + int(left) if left <= _LONGEST_MICROS else None
+
+
+def _is_long(life: Life, since: int) -> bool:
+    """Return whether the newest log ends are known, and long enough after others for a trend."""
+    return ends_known(life) and life.observed_at - since >= SHORTEST_WINDOW_MICROS
+
+
+def ends_known(life: Life) -> bool:
+    """Return whether the group has committed offsets, and the log start and end of each of them are known."""
+    return (
+        life.error is None
+        and life.partitions > 0
+        and life.lag_unknown == 0
+        and life.lag is not None
+        and life.log_start is not None
+    )

@@ -12,208 +12,177 @@ next job would write in its place.
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
-from airflow_kafka_groups.contracts.ids import is_id, new_id, parse_time, time_of
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
-from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, read_rows
-from airflow_kafka_groups.spark.preflight import ONE_TASK_ROWS, PARALLEL_LISTING, fit_plans, in_tasks, set_default
-from airflow_kafka_groups.spark.session import settings_of
-from airflow_kafka_groups.spark.staleness.observations import observations
+from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.ledger.snapshots import History
+from airflow_kafka_groups.spark.staleness.lives import READ
+from airflow_kafka_groups.spark.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
+from airflow_kafka_groups.spark.staleness.reduction import Reduction
 from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.workers import Workers
 
 _TRIES = 3
+_KINDS = ["group_type", "protocol_type"]
+"""The columns that have the same few values in all rows."""
+
 _LEFT_BEHIND = timedelta(days=1)
-_PARTITION = "snapshot_id"
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ObservationManifest:
-    """The description of a snapshot's observations.
-
-    :param source: digest of what they were made of: the snapshot's manifest, and the sizes of its files.
-    :param groups: the number of observations.
-    :param oldest: time of the first one (ISO 8601); ``None`` for a snapshot without groups.
-    :param newest: time of the last one.
-    :param file: the file's name; ``None`` for a snapshot without groups.
-    :param bytes: the file's size.
-    :param sha256: the file's SHA-256.
-    """
-
-    snapshot_id: str
-    cluster: str
-    source: str
-    groups: int
-    oldest: str | None
-    newest: str | None
-    file: str | None
-    bytes: int
-    sha256: str | None
-    format: int = OBSERVATIONS_FORMAT
-
-
-def source_of(manifest: SnapshotManifest, history: History) -> str:
-    """Return the digest that binds observations to their snapshot."""
-    sizes = {name: history.sizes.get((manifest.snapshot_id, name)) for name, _ in manifest.files}
-    return digest_of({"manifest": manifest.to_json(), "sizes": sizes})
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ObservationStore:
-    """The observations of one cluster."""
+    """The observations of the snapshots of a history.
 
-    def __init__(self, spark: SparkSession, folder: str) -> None:
-        self._spark = spark
-        self._folder = folder
-        self._root = f"{folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
-        self._storage = Storage(spark, folder)
-        self.is_local = self._storage.is_local
-        if self.is_local:  # a Spark job that lists files pays off only where each listing takes a while
-            set_default(spark, PARALLEL_LISTING, 100_000)
+    :param workers: what reads several files at once.
+    """
 
-    def complete(self, history: History) -> tuple[dict[str, ObservationManifest], int]:
-        """Return the verified observations of all snapshots, by id, and how many had to be reduced for it.
+    def __init__(self, spark: SparkSession, history: History, workers: Workers) -> None:
+        self._spark, self._history, self._workers = spark, history, workers
+        self._folder = history.folder
+        self._root = f"{self._folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
+        self._storage = Storage(spark, self._folder)
+        self._stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
+        self._reduction = Reduction(spark, history, workers)
+        self.reduced: set[str] = set()
+        """The snapshots whose rows were read, because they had no observations that could be used."""
+
+        self.stored: dict[str, ObservationManifest] = {}
+        """The observations of all snapshots, by id."""
+
+    def complete(self) -> None:
+        """Reduce the snapshots that have no observations, and verify that all have some.
 
         Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``StorageError``.
         """
-        reduced: set[str] = set()
-        for _ in range(_TRIES):
-            found = self.find(history)
-            missing = [manifest for manifest in history.read if manifest.snapshot_id not in found]
-            reduced |= {manifest.snapshot_id for manifest in missing}
-            with self._staged(history, missing) as staged:
-                files = {self._file(manifest): manifest for manifest in found.values() if manifest.file is not None}
-                digests = self._storage.sha256s([*files])
-                damaged = [manifest for path, manifest in files.items() if digests.get(path) != manifest.sha256]
-                for stored in damaged:
-                    self._discard(stored)
-                for made, path in staged:
-                    found[made.snapshot_id] = self._publish(made, path)
-            if not damaged:
-                return found, len(reduced)
-        raise StorageError(
-            f"{self._root} has other bytes than were written, {_TRIES} times: another program writes there, or the "
-            "storage is damaged. Nothing was judged"
-        )
+        self.stored = self.find()
+        missing = [manifest for manifest in self._history.read if manifest.snapshot_id not in self.stored]
+        if missing:
+            self._remove_left_behind()
+            self._reduce(missing)
 
-    def find(self, history: History) -> dict[str, ObservationManifest]:
+    def tables(self, snapshot_ids: Iterable[str]) -> Iterator[pa.Table]:
+        """Return the observations of snapshots, in their order, with the columns that decide.
+
+        Those whose bytes are not as they were written are made again. Raises as ``complete`` does.
+        """
+        manifests = {manifest.snapshot_id: manifest for manifest in self._history.read}
+        for name, table in self._workers.each(self._verified, snapshot_ids):
+            found = table
+            for _ in range(_TRIES):
+                if found is None:
+                    self._discard(self.stored[name])
+                    self._reduce([manifests[name]])
+                    found = self._verified(name)
+            if found is None:
+                raise StorageError(
+                    f"{self._root} has other bytes than were written, {_TRIES} times: another program writes there, or "
+                    "the storage is damaged. Nothing was judged"
+                )
+            yield found
+
+    def newest(self) -> pa.Table:
+        """Return the observations of the judged snapshot with all columns."""
+        return next(iter(self.tables([self._history.judged.snapshot_id])))
+
+    def find(self) -> dict[str, ObservationManifest]:
         """Return the stored observations that match their snapshots, by id; their files are not verified yet."""
         names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
-        known = [manifest for manifest in history.read if f"{manifest.snapshot_id}.json" in names]
+        known = [each for each in self._history.read if f"{each.snapshot_id}.json" in names]
         texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
-        sizes = self._storage.files_below(self._root) if known else {}
         found = {}
         for manifest, text in zip(known, texts, strict=True):
-            stored = _parse(text)
-            if stored is not None and _matches(stored, manifest, source_of(manifest, history), sizes):
+            stored = parse(text)
+            if stored is not None and stored.describes(manifest, source_of(manifest, self._history)):
                 found[manifest.snapshot_id] = stored
         return found
 
     def read(self, stored: Iterable[ObservationManifest]) -> DataFrame:
-        """Read observations."""
-        return self._rows([self._file(manifest) for manifest in stored if manifest.file is not None])
+        """Return observations for Spark. At least one snapshot must have some."""
+        return read_stored(self._spark).parquet(*(self._file(each) for each in stored if each.file is not None))
 
-    @contextmanager
-    def _staged(
-        self, history: History, missing: Sequence[SnapshotManifest]
-    ) -> Iterator[list[tuple[ObservationManifest, str | None]]]:
-        """Reduce snapshots to files in a hidden folder, check them as they are on storage, and provide their paths.
-
-        A snapshot without groups has none.
-        """
-        if not missing:
-            yield []
-            return
-        self._remove_left_behind()
-        stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
-        try:
-            self._write(history, missing, stage)
-            written = {
-                folder: (f"{stage}/{folder}/{name}", size)
-                for (folder, name), size in self._storage.files_below(stage).items()
-                if paths.is_data_file(name)
-            }
-            files = [path for path, _ in written.values()]
-            rows = sum(manifest.rows for manifest in missing)
-            extents = check_rows(in_tasks(self._rows(files), rows), missing, self._folder)
-            digests = self._storage.sha256s(files)
-            if unread := set(files) - digests.keys():
-                raise StorageError(f"{min(unread)} was written and cannot be read")
-            staged = []
-            for manifest in missing:
-                path, size = written.get(f"{_PARTITION}={manifest.snapshot_id}", (None, 0))
-                sha256 = None if path is None else digests[path]
-                made = ObservationManifest(
-                    snapshot_id=manifest.snapshot_id,
-                    cluster=manifest.cluster,
-                    source=source_of(manifest, history),
-                    **asdict(extents[manifest.snapshot_id]),
-                    file=None if sha256 is None else f"part-{sha256[:32]}.parquet",
-                    bytes=size,
-                    sha256=sha256,
+    def _verified(self, snapshot_id: str) -> pa.Table | None:
+        """Read observations, ``None`` if they are not there as they were written."""
+        stored = self.stored[snapshot_id]
+        if stored.file is None:
+            return arrow_schema(OBSERVATION_COLUMNS).empty_table()
+        with suppress(StorageError, pa.ArrowException):
+            content = self._storage.read_bytes(self._file(stored))
+            if sha256(content).hexdigest() == stored.sha256:
+                judged = snapshot_id == self._history.judged.snapshot_id
+                columns = None if judged else [*READ]
+                table = pq.read_table(
+                    pa.BufferReader(content), columns=columns, read_dictionary=_KINDS, use_threads=False
                 )
-                staged.append((made, path))
-            yield staged
+                return table if table.num_rows == stored.groups else None
+        return None
+
+    def _reduce(self, missing: list[SnapshotManifest]) -> None:
+        """Reduce snapshots and store what they came to, each as soon as it is made."""
+        self.reduced |= {manifest.snapshot_id for manifest in missing}
+        try:
+            for manifest, table in self._reduction.of(missing):
+                self.stored[manifest.snapshot_id] = self._publish(manifest, table)
         finally:
             with suppress(StorageError):  # the first error is the one to report
-                self._storage.delete_folder(stage)
+                self._storage.delete_folder(self._stage)
 
-    def _write(self, history: History, missing: Sequence[SnapshotManifest], stage: str) -> None:
-        count = sum(manifest.rows for manifest in missing)
-        fit_plans(self._spark, count)
-        shuffled = int(self._spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        partitions = 0 if count <= ONE_TASK_ROWS else min(len(missing), shuffled)
-        rows = in_tasks(read_rows(self._spark, history, missing), count)
-        observed = observations(rows, partitions)
-        ordered = observed.withColumn(_PARTITION, F.col("run_id")).sortWithinPartitions(_PARTITION, "group_id")
-        try:
-            with settings_of(self._spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"}):  # a write has no option for it
-                ordered.write.partitionBy(_PARTITION).option("maxRecordsPerFile", 0).parquet(stage)
-        except SPARK_ERRORS as exc:
-            # Raises if the snapshots cannot be read; cached, since it would skip the columns that it does not need.
-            check_rows(observed.cache(), missing, self._folder)
-            observed.unpersist()
-            raise StorageError(f"{stage} cannot be written: {first_line(exc)}") from exc
-
-    def _publish(self, made: ObservationManifest, staged: str | None) -> ObservationManifest:
-        """Move a file to its place and write its manifest, unless another job has done so, or a killed one."""
-        if staged is not None and not self._storage.move_file(staged, self._file(made)):
-            self._replace_unless_same(staged, made)
+    def _publish(self, manifest: SnapshotManifest, table: pa.Table) -> ObservationManifest:
+        """Write observations and their manifest, unless another job has done so, or a killed one."""
+        content = _parquet(table) if table.num_rows else b""
+        digest = sha256(content).hexdigest() if content else None
+        times = pc.min_max(table["observed_at"].cast(pa.int64()))
+        made = ObservationManifest(
+            snapshot_id=manifest.snapshot_id,
+            cluster=manifest.cluster,
+            source=source_of(manifest, self._history),
+            groups=table.num_rows,
+            oldest=_iso(times["min"].as_py()),
+            newest=_iso(times["max"].as_py()),
+            file=digest and f"part-{digest[:32]}.parquet",
+            bytes=len(content),
+            sha256=digest,
+        )
+        if made.file is not None:
+            self._write(made, content)
         place, text = self._manifest(made.snapshot_id), json.dumps(asdict(made), indent=1) + "\n"
         try:
             self._storage.write_text(place, text, replace=False)
         except StorageError:
-            other = _parse(self._storage.read_texts([place], skip_unreadable=True)[0])
+            other = parse(self._storage.read_texts([place], skip_unreadable=True)[0])
             if other != made:
                 if other is not None and other.snapshot_id == made.snapshot_id and other.file != made.file:
                     self._discard(other)
                 self._storage.write_text(place, text)
         return made
 
-    def _replace_unless_same(self, staged: str, made: ObservationManifest) -> None:
-        """Replace a file that has the right name and other bytes: its digest was never verified, or it was damaged."""
-        place = self._file(made)
-        if self._storage.sha256s([place]).get(place) != made.sha256:
+    def _write(self, made: ObservationManifest, content: bytes) -> None:
+        """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
+        place, staged = self._file(made), f"{self._stage}/{made.snapshot_id}-{made.file}"
+        with suppress(StorageError):
+            if self._storage.exists(place) and self._storage.read_bytes(place) == content:
+                return
+        self._storage.write_bytes(staged, content)
+        if not self._storage.move_file(staged, place):
             self._storage.delete_file(place)
             if not self._storage.move_file(staged, place):
                 raise StorageError(f"{staged} cannot be moved to {place}")
-
-    def _rows(self, files: Sequence[str]) -> DataFrame:
-        if not files:
-            return self._spark.createDataFrame([], OBSERVATION_SCHEMA)
-        return read_stored(self._spark, OBSERVATION_SCHEMA).parquet(*files)
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""
@@ -222,7 +191,7 @@ class ObservationStore:
             self._storage.delete_file(self._file(manifest))
 
     def _remove_left_behind(self) -> None:
-        """Delete the folders of jobs that were killed a while ago."""
+        """Remove the hidden folders of jobs that were killed a day ago or earlier."""
         now = datetime.now(UTC)
         for name in self._storage.folders(self._root):
             if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
@@ -232,28 +201,14 @@ class ObservationStore:
         return f"{self._folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"
 
     def _file(self, manifest: ObservationManifest) -> str:
-        return f"{self._root}/{_PARTITION}={manifest.snapshot_id}/{manifest.file}"
+        return f"{self._root}/{PARTITION}={manifest.snapshot_id}/{manifest.file}"
 
 
-def _parse(text: str) -> ObservationManifest | None:
-    """Return the manifest, ``None`` for a string that is none of this format."""
-    try:
-        manifest = ObservationManifest(**json.loads(text))
-        for at in (manifest.oldest, manifest.newest):
-            if at is not None:
-                parse_time(at)
-        if type(manifest.groups) is not int or (manifest.oldest is None) != (manifest.groups == 0):
-            return None
-    except (ValueError, TypeError):
-        return None
-    return manifest if manifest.format == OBSERVATIONS_FORMAT else None
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    return buffer.getvalue()
 
 
-def _matches(
-    stored: ObservationManifest, manifest: SnapshotManifest, source: str, sizes: Mapping[tuple[str, str], int]
-) -> bool:
-    if (stored.snapshot_id, stored.cluster, stored.source) != (manifest.snapshot_id, manifest.cluster, source):
-        return False
-    if stored.file is None:
-        return stored.groups == 0
-    return sizes.get((f"{_PARTITION}={stored.snapshot_id}", stored.file)) == stored.bytes
+def _iso(micros: int | None) -> str | None:
+    return None if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -1,76 +1,216 @@
 """The reduction of a snapshot to observations: one row for each group, with what later judgements need of it.
 
 What a group has committed becomes a digest over all its partitions: their number, and the exclusive-or and the sum of
-their 64-bit hashes. It does not depend on the order of the rows, so nothing has to be sorted or collected. Equal
-commits have equal digests; unequal ones differ, unless both the exclusive-or and the sum of the hashes collide.
+their 64-bit hashes. It does not depend on the order of the rows. Equal commits have equal digests; unequal ones differ,
+unless both the exclusive-or and the sum of the hashes collide.
+
+Files are read row group by row group, and each part is reduced at once, so memory holds one part and the observations.
+Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
+which have no more of this package than ``CARRIED``.
 """
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
 
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, SNAPSHOT_SCHEMA, query
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_kafka_groups.contracts import arrow_schema as schemas
+from airflow_kafka_groups.contracts import columns
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS
+from airflow_kafka_groups.spark.staleness import segments
+from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, begins_of, encoded, valid_of
+
+CARRIED = (sys.modules[__name__], segments, schemas, columns)
+"""The modules that a task needs."""
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
-_DIGEST_BITS_DROPPED = 24  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
-_INVALID = " OR ".join(f"{field.name} IS NULL" for field in SNAPSHOT_SCHEMA if not field.nullable)
+_DIGEST_BITS_DROPPED = np.uint64(24)  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
+_NAMES = [column.name for column in SNAPSHOT_COLUMNS]
+_SAME = ("group_type", "protocol_type", "state")
+"""What all rows of a group say alike."""
 
-# Strings are keys, not aggregates: Spark hash-aggregates only numbers, and would sort millions of rows otherwise.
-_PARTIAL = f"""
-WITH known AS (
-    SELECT *, topic IS NOT NULL AND committed_offset >= 0 AS committed,
-        log_start IS NOT NULL AND log_end IS NOT NULL AS ends_known
-    FROM {{rows}}
-), marked AS (
-    SELECT run_id, group_id, group_type, protocol_type, state, error, observed_at, members, coordinator,
-        {_INVALID} AS invalid,
-        IF(committed, xxhash64(topic, partition, committed_offset, coalesce(leader_epoch, -1), metadata), NULL)
-            AS digest,
-        IF(committed AND log_end IS NOT NULL, greatest(log_end - committed_offset, 0), NULL) AS lag,
-        committed AND NOT ends_known AS no_end,
-        IF(committed AND ends_known, greatest(log_start - committed_offset, 0), NULL) AS lost,
-        IF(committed, log_start, NULL) AS log_start,
-        IF(committed, committed_offset - log_start, NULL) AS nearest
-    FROM known
-)
-SELECT run_id, group_id, group_type, protocol_type, state, error,
-    max(observed_at) AS observed_at, max(members) AS members, max(coordinator) AS coordinator,
-    count(digest) AS partitions,
-    coalesce(bit_xor(digest), 0) AS digest_xor,
-    coalesce(sum(shiftrightunsigned(digest, {_DIGEST_BITS_DROPPED})), 0) AS digest_sum,
-    try_sum(lag) AS lag, try_sum(lost) AS lost, try_sum(log_start) AS log_start,
-    min(nearest) AS nearest, count_if(no_end) AS lag_unknown,
-    count(*) AS rows, count_if(invalid) AS invalid
-FROM marked
-GROUP BY run_id, group_id, group_type, protocol_type, state, error
-"""
-
-_OBSERVED = f"""
-WITH observed AS (
-    SELECT run_id, group_id,
-        max(observed_at) AS observed_at, max(group_type) AS group_type, max(protocol_type) AS protocol_type,
-        max(state) AS state, max(members) AS members, max(coordinator) AS coordinator,
-        sum(partitions) AS partitions, bit_xor(digest_xor) AS digest_xor, sum(digest_sum) AS digest_sum,
-        try_sum(lag) AS lag, try_sum(lost) AS lost, try_sum(log_start) AS log_start,
-        min(nearest) AS nearest, sum(lag_unknown) AS lag_unknown, sum(rows) AS rows, sum(invalid) AS invalid,
-        coalesce(min(error), IF(
-            min(group_type) != max(group_type) OR min(protocol_type) != max(protocol_type) OR min(state) != max(state),
-            '{_CONTRADICTION}', NULL
-        )) AS error
-    FROM {{gathered}}
-    GROUP BY run_id, group_id
-)
-SELECT {", ".join(OBSERVATION_SCHEMA.names)} FROM observed
-"""
+_TEXTS = ("group_id", *_SAME, "error")
+_STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
+_SHAPES = {"string": pa.types.is_string, "int32": pa.types.is_int32, "int64": pa.types.is_int64}
+REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem string"
+_KINDS = {"string": pa.string(), "binary": pa.binary()}
+_REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
+_NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
+_COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
+    **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
+    "digest_xor": Numbers.xor,
+    "nearest": Numbers.least,
+}
+"""How numbers of one group are combined. Default: added up."""
 
 
-def observations(rows: DataFrame, partitions: int = 1) -> DataFrame:
-    """Reduce snapshot rows to one row for each (snapshot, group), with the columns of ``OBSERVATION_SCHEMA``.
+class UnusableFileError(Exception):
+    """A snapshot's file whose rows cannot be used. The message is a clause."""
+
+
+def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
+    """Reduce a snapshot's file to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
 
     ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
 
-    :param partitions: the number of partitions of the result; all observations of a snapshot are in one. 0 for rows
-        that are in one already. Default 1.
+    :param source: a file of Parquet, or its path.
+    :param snapshot_id: whose rows it must have.
+
+    Raises ``UnusableFileError``.
     """
-    partial = query(_PARTIAL, rows=rows)
-    return query(_OBSERVED, gathered=partial.repartition(partitions, "run_id") if partitions else partial)
+    try:
+        described = pq.read_metadata(source)
+        _check_columns(described.schema.to_arrow_schema())
+        options = {"metadata": described, "read_dictionary": _STRINGS, "page_checksum_verification": True}
+        with pq.ParquetFile(source, **options) as file:
+            parts = [
+                _observed(file.read_row_group(number, columns=_NAMES, use_threads=False), snapshot_id)
+                for number in range(file.num_row_groups)
+            ]
+    except (OSError, pa.ArrowException) as exc:
+        raise UnusableFileError(f"it cannot be read as Parquet ({str(exc).strip().partition(chr(10))[0]})") from exc
+    return combined(parts)
+
+
+def reduce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Reduce the files of a Spark task, to rows of ``REDUCED_SCHEMA``.
+
+    :param batches: their paths, in the folders of their snapshots, and contents.
+    """
+    for batch in batches:
+        for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+            row: dict[str, Any] = dict(zip(("snapshot_id", "file"), path.split("/")[-2:], strict=True))
+            try:
+                table = reduce_file(pa.BufferReader(content.as_buffer()), row["snapshot_id"])
+                with pa.BufferOutputStream() as stream:
+                    with pa.ipc.new_stream(stream, table.schema) as writer:
+                        writer.write_table(table)
+                    row["observations"] = stream.getvalue().to_pybytes()
+            except UnusableFileError as exc:
+                row["problem"] = str(exc)
+            yield pa.RecordBatch.from_pylist([row], schema=_REDUCED)
+
+
+def combined(parts: Sequence[pa.Table]) -> pa.Table:
+    """Combine observations of parts of a snapshot to one row for each group, sorted by group.
+
+    :param parts: what ``reduce_file`` returned.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.concat_tables([_schema().empty_table(), *parts])
+    if not table.num_rows:
+        return table
+    texts = {name: Strings.of(table[name]) for name in _TEXTS}
+    numbers = {name: Numbers.of(table[name]) for name in table.column_names if name not in ("run_id", *_TEXTS)}
+    return _grouped(texts, numbers, table["run_id"][0].as_py())
+
+
+def _schema() -> pa.Schema:
+    """Return the schema of observations that nobody has checked: a column that is required may be null."""
+    return pa.schema([field.with_nullable(True) for field in arrow_schema(OBSERVATION_COLUMNS)])
+
+
+def _check_columns(found: pa.Schema) -> None:
+    for name, kind, _ in SNAPSHOT_COLUMNS:
+        if name not in found.names:
+            raise UnusableFileError(f"column {name} is missing, not {kind}")
+        other = found.field(name).type
+        if pa.types.is_dictionary(other):
+            other = other.value_type
+        fits = pa.types.is_timestamp(other) and bool(other.tz) if kind == "timestamp" else _SHAPES[kind](other)
+        if not fits:
+            raise UnusableFileError(f"column {name} is {other}, not {kind}")
+
+
+def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
+    """Reduce rows."""
+    if not rows.num_rows:
+        return _schema().empty_table()
+    rows = rows.unify_dictionaries().combine_chunks()
+    for run_id in pc.unique(rows["run_id"]).drop_null().to_pylist():
+        if run_id != snapshot_id:
+            foreign = f"it has rows of snapshot {run_id!r} in the folder of another one, so it was copied or renamed"
+            raise UnusableFileError(foreign)
+    size = rows.num_rows
+    offset, start, end = (Numbers.of(rows[name]) for name in ("committed_offset", "log_start", "log_end"))
+    committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
+    has_start, has_end = committed & start.known, committed & end.known
+    lag, lost = end.values - offset.values, start.values - offset.values
+    digest = np.where(committed, _digests(rows, offset.values), np.uint64(0))
+    invalid = np.zeros(size, np.bool_)
+    for name, _, nullable in SNAPSHOT_COLUMNS:
+        if not nullable and rows[name].null_count:
+            invalid |= ~valid_of(rows[name])
+    numbers = {
+        **{name: Numbers.of(rows[name]) for name in ("observed_at", "members", "coordinator")},
+        "partitions": Numbers(committed.astype(np.int64)),
+        "digest_xor": Numbers(digest.view(np.int64)),
+        "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
+        "lag": Numbers(np.maximum(lag, 0), has_end),
+        "lag_unknown": Numbers((committed & ~(has_start & has_end)).astype(np.int64)),
+        "lost": Numbers(np.maximum(lost, 0), has_start & has_end),
+        "log_start": Numbers(start.values, has_start),
+        "nearest": Numbers(-lost, has_start),
+        "rows": Numbers(np.ones(size, np.int64)),
+        "invalid": Numbers(invalid.astype(np.int64)),
+    }
+    return _grouped({name: Strings.of(rows[name]) for name in _TEXTS}, numbers, snapshot_id)
+
+
+def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
+    """Hash what each row has committed: topic, partition, offset, leader epoch and metadata."""
+    numbers = (Numbers.of(rows[name], null) for name, null in (("partition", -1), ("leader_epoch", -1)))
+    partition, epoch = (each.values for each in numbers)
+    found = _hashes(rows["topic"])
+    for each in (partition, offsets, epoch):
+        found = _mixed(found ^ each.view(np.uint64))
+    return _mixed(found ^ _hashes(rows["metadata"]))
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mix 64 bits so that each depends on all (the finalizer of SplitMix64); different numbers stay different."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """Hash strings; null has another hash than any string."""
+    found = encoded(column)
+    each = [blake2b(text.encode(), digest_size=8).digest() for text in found.dictionary.to_pylist()]
+    known = np.append(np.frombuffer(b"".join(each), np.uint64), _NO_METADATA)
+    hashes: npt.NDArray[np.uint64] = known[found.indices.fill_null(len(each)).to_numpy(zero_copy_only=False)]
+    return hashes
+
+
+def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snapshot_id: str) -> pa.Table:
+    """Reduce rows or observations to one row for each group, sorted by group."""
+    group = texts["group_id"].places
+    if not (group[1:] >= group[:-1]).all():
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        texts = {name: column.take(order) for name, column in texts.items()}
+        numbers = {name: column.take(order) for name, column in numbers.items()}
+    begins = begins_of(group)
+    made = {name: texts[name].last(begins) for name in ("group_id", *_SAME)}
+    error = texts["error"].first(begins)
+    contradicts = np.logical_or.reduce([texts[name].differ(begins) for name in _SAME])
+    if contradicts.any():
+        error = pc.coalesce(error, pc.if_else(pa.array(contradicts), _CONTRADICTION, pa.scalar(None, pa.string())))
+    made |= {"run_id": pa.repeat(snapshot_id, len(begins)), "error": error}
+    schema = _schema()
+    for name, column in numbers.items():
+        combine = _COMBINED_BY.get(name, Numbers.sum)
+        made[name] = combine(column, begins).stored(schema.field(name).type)
+    return pa.table([made[name] for name in schema.names], schema=schema)

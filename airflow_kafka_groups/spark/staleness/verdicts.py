@@ -6,90 +6,83 @@ program or are in use are recognized before anything is measured, and only a gro
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.frames import in_list
+from airflow_kafka_groups.spark.staleness.forecasts import forecasts
+from airflow_kafka_groups.spark.staleness.lives import Life
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
-WITHOUT_MEMBERS = f"state <=> '{GroupState.EMPTY}' AND coalesce(members, 0) = 0"
-"""SQL: whether the group is certainly Empty: false for an unknown state or any member."""
+_UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
 
 
-def verdict_and_reason(policy: StalenessPolicy) -> dict[str, str]:
-    """Return the two columns in SQL, by name, over a state with its idle times."""
-    rules = _rules(policy)
-    verdicts = " ".join(f"WHEN {condition} THEN '{name}'" for condition, name, _ in rules)
-    reasons = " ".join(f"WHEN {condition} THEN {reason}" for condition, _, reason in rules)
+def judge(life: Life, policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> dict[str, Any]:
+    """Return the verdict on a group as a row of ``VERDICT_COLUMNS``, with forecasts that decide nothing.
+
+    Times are in microseconds since 1970.
+
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
+    """
+    since = None if life.empty_since is None else max(life.empty_since, life.last_moved_at or life.empty_since)
+    idle = None if since is None else max(life.observed_at - since, 0)
+    verdict, reason = verdict_and_reason(life, idle, policy)
     return {
-        "verdict": f"CASE {verdicts} ELSE '{VerdictName.SETTLING}' END",
-        "reason": f"CASE {reasons} ELSE {_idle_for(policy)} END",
+        **life._asdict(),
+        "idle_since": since,
+        "idle_seconds": None if idle is None else idle / 1_000_000,
+        **forecasts(life, since, offsets_retention_minutes),
+        "verdict": verdict,
+        "reason": reason,
     }
 
 
-def _rules(policy: StalenessPolicy) -> list[tuple[str, VerdictName, str]]:
-    """Return (condition, verdict, reason) in the order of evaluation; if none applies: settling."""
+def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) -> tuple[VerdictName, str]:
+    """Judge a group.
+
+    :param idle: for how long it has been idle, in microseconds; ``None`` for one that is not quiet.
+    """
     enough = policy.min_idle_micros
-    return [
-        ("error IS NOT NULL", VerdictName.UNREADABLE, _sentence("not read in full: {}", "error")),
-        (
-            f"NOT coalesce(group_type IN {in_list(JUDGED_TYPES)}, false)",
+    moved = None if life.last_moved_at is None else life.observed_at - life.last_moved_at
+    if life.error is not None:
+        return VerdictName.UNREADABLE, f"not read in full: {life.error}"
+    if life.group_type not in JUDGED_TYPES:
+        return VerdictName.UNTOUCHABLE, f"a {_known(life.group_type)} group keeps state of its own"
+    if life.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+        return (
             VerdictName.UNTOUCHABLE,
-            _sentence("a {} group keeps state of its own", "group_type"),
-        ),
-        (
-            f"NOT coalesce(protocol_type IN {in_list(ELIGIBLE_PROTOCOL_TYPES)}, false)",
-            VerdictName.UNTOUCHABLE,
-            _sentence("protocol type {}: another program keeps its own state in this group", "protocol_type"),
-        ),
-        ("coalesce(members, 0) != 0", VerdictName.LIVE, _sentence("it has {} member(s), state {}", "members", "state")),
-        (f"NOT ({WITHOUT_MEMBERS})", VerdictName.LIVE, _sentence("its state is {}, not Empty", "state")),
-        (
-            "partitions = 0",
+            f"protocol type {_known(life.protocol_type)}: another program keeps its own state in this group",
+        )
+    if life.members:
+        return VerdictName.LIVE, f"it has {life.members} member(s), state {_known(life.state)}"
+    if life.state != GroupState.EMPTY:
+        return VerdictName.LIVE, f"its state is {_known(life.state)}, not Empty"
+    if life.partitions == 0:
+        return (
             VerdictName.NO_OFFSETS,
-            _sentence("no committed offset is visible: a broker removes such a group by itself, so some may be hidden"),
-        ),
-        (
-            f"moved_micros < {enough}",
+            "no committed offset is visible: a broker removes such a group by itself, so some may be hidden",
+        )
+    if moved is not None and moved < enough:
+        return (
             VerdictName.MOVING,
-            _sentence(
-                "offsets moved {} ago; the policy requires {} without", _duration("moved_micros"), _duration(enough)
-            ),
-        ),
-        (
-            f"idle_micros >= {enough} AND observations >= {policy.min_observations}",
-            VerdictName.STALE,
-            _idle_for(policy),
-        ),
-    ]
-
-
-def _idle_for(policy: StalenessPolicy) -> str:
-    return _sentence(
-        f"idle for {{}} ({{}} snapshots); the policy requires {{}} and {policy.min_observations} snapshots",
-        _duration("idle_micros"),
-        "observations",
-        _duration(policy.min_idle_micros),
+            f"offsets moved {duration(moved)} ago; the policy requires {duration(enough)} without",
+        )
+    for_how_long = "unknown" if idle is None else duration(idle)
+    reason = (
+        f"idle for {for_how_long} ({life.observations} snapshots); the policy requires {duration(enough)} and "
+        f"{policy.min_observations} snapshots"
     )
+    if idle is not None and idle >= enough and life.observations >= policy.min_observations:
+        return VerdictName.STALE, reason
+    return VerdictName.SETTLING, reason
 
 
-def _sentence(template: str, *values: str) -> str:
-    """Replace ``{}`` by values; a null value becomes "unknown", so that a reason is never null."""
-    first, *texts = [f"'{text}'" for text in template.split("{}")]
-    shown = [
-        f", coalesce(CAST({value} AS string), 'unknown'), {text}" for value, text in zip(values, texts, strict=True)
-    ]
-    return f"concat({first}{''.join(shown)})"
-
-
-def _duration(micros: str | int) -> str:
+def duration(micros: int) -> str:
     """Format a time, rounded down, so that it is never exaggerated."""
-    steps = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
-    shown = " ".join(
-        f"WHEN {micros} < {below * 1_000_000}L THEN {_tenths(micros, unit, name)}" for below, unit, name in steps
-    )
-    return f"CASE {shown} ELSE {_tenths(micros, 86_400, 'days')} END"
+    unit, name = next(((unit, name) for below, unit, name in _UNITS if micros < below * 1_000_000), (86_400, "days"))
+    return f"{micros // (unit * 100_000) / 10:.1f} {name}"
 
 
-def _tenths(micros: str | int, unit: int, name: str) -> str:
-    return f"format_string('%.1f {name}', floor({micros} / {unit * 100_000}L) / 10)"
+def _known(value: str | None) -> str:
+    return "unknown" if value is None else value

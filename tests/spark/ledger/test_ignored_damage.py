@@ -17,9 +17,9 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows
 from airflow_kafka_groups.spark.session import settings_of
-from tests.spark.histories import hour, seen, snapshot_id
+from tests.spark.histories import ARROW_SCHEMA, hour, seen, snapshot_id
 from tests.spark.judged import judge
-from tests.spark.lake import ARROW_SCHEMA, CLUSTER, flip_a_bit, write_manifest, write_snapshot
+from tests.spark.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -99,7 +99,6 @@ def test_a_damaged_description_of_observations_is_made_again(
         write_snapshot(tmp_path, number, seen(number))
     assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
     described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
-    described.with_name(f".{described.name}.crc").unlink()  # an object store has none
     described.write_text(json.dumps(json.loads(described.read_text()) | damage))
     summary = judge(spark, tmp_path)
     assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)

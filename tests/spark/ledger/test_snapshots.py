@@ -12,11 +12,12 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
-from airflow_kafka_groups.spark.ledger.snapshots import History, check_rows, find_history, read_rows
-from airflow_kafka_groups.spark.staleness.observations import observations
+from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
+from airflow_kafka_groups.spark.staleness.reduction import Reduction
 from airflow_kafka_groups.spark.storage import Storage
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.lake import ARROW_SCHEMA, CLUSTER, write_data, write_manifest, write_snapshot
+from airflow_kafka_groups.spark.workers import Workers
+from tests.spark.histories import ARROW_SCHEMA, seen, snapshot_id
+from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
 
 pytestmark = pytest.mark.spark
 
@@ -27,7 +28,9 @@ def find(spark: SparkSession, base: Path, **options: Any) -> History:
 
 def read(spark: SparkSession, base: Path) -> None:
     history = find(spark, base)
-    check_rows(observations(read_rows(spark, history)), history.read, history.folder)
+    with Workers(spark, is_local=True) as workers:
+        found = list(Reduction(spark, history, workers).of(history.read))
+    assert [manifest for manifest, _ in found] == [*history.read]
 
 
 def ids(*numbers: float) -> tuple[str, ...]:
@@ -52,7 +55,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: SparkSession, lake: Path) -> None:
     history = find(spark, lake)
     assert history.snapshot_ids == ids(0, 1, 3, 30)
-    check_rows(observations(read_rows(spark, history)), history.read, history.folder)
+    read(spark, lake)
 
 
 def test_incomplete_snapshots_between_them_are_read_too(spark: SparkSession, lake: Path) -> None:
@@ -170,11 +173,11 @@ def test_a_damaged_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> No
         write_snapshot(tmp_path, number, seen(number))
     middle = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
     middle.write_bytes(middle.read_bytes()[:-20])
-    with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000.parquet"):
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read"):
         read(spark, tmp_path)
     middle.rename(tmp_path / CLUSTER / "data" / snapshot_id(2) / "part-00000.parquet")
     write_snapshot(tmp_path, 1, seen(1))
-    with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is incomplete.*not readable Parquet"):
+    with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is incomplete.*cannot be read"):
         read(spark, tmp_path)
 
 

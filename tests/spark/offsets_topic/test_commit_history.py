@@ -224,7 +224,7 @@ def test_a_group_is_quiet_since_its_last_commit_or_change_only_if_the_log_proves
         SCAN_SCHEMA,
     )
     expect(
-        groups(scanned).orderBy("group_id"),
+        groups(scanned).toArrow().to_pylist(),
         {"group_id": "late", "partitions": 1, "last_commit_at": hour(6), "quiet_since": hour(6)},
         {"group_id": "left", "partitions": 1, "last_commit_at": hour(2), "quiet_since": hour(5)},
         {"group_id": "live", "partitions": 1, "last_commit_at": hour(2), "quiet_since": None},

@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
+from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic.commit_records import decode_commits
 from airflow_kafka_groups.spark.offsets_topic.group_records import (
     CorruptRecordError,
     FutureRecordError,
     decode_group,
 )
-from airflow_kafka_groups.spark.offsets_topic.scan import by_value, scan_batches
+from airflow_kafka_groups.spark.offsets_topic.scan import CARRIED, scan_batches
 from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123
@@ -239,7 +240,7 @@ def test_random_logs_come_to_what_a_plain_dictionary_says() -> None:
 
 def test_executors_need_no_copy_of_this_package(tmp_path: Path) -> None:
     """What tasks run is shipped by value: here it runs where the package cannot be imported."""
-    (tmp_path / "function").write_bytes(cloudpickle.dumps(by_value(scan_batches)))
+    (tmp_path / "function").write_bytes(cloudpickle.dumps(by_value(scan_batches, *CARRIED)))
     program = """
 import pickle, sys
 sys.modules["airflow_kafka_groups"] = None

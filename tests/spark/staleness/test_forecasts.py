@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from tests.spark.histories import SnapshotRow, expect, hour, seen, verdicts
 
@@ -95,18 +94,18 @@ CASES: dict[str, tuple[list[list[SnapshotRow]], dict[str, Any]]] = {
 
 
 @pytest.fixture(scope="module")
-def judged(spark: SparkSession) -> dict[str, Row]:
+def judged() -> dict[str, dict[str, Any]]:
     observations = [
         [row | {"group_id": name} for row in rows] for name, (history, _) in CASES.items() for rows in history
     ]
-    found = verdicts(spark, observations, snapshots=range(5), retention_minutes=600)
-    return {row["group_id"]: row for row in found.collect()}
+    found = verdicts(observations, snapshots=range(5), retention_minutes=600)
+    return {row["group_id"]: row for row in found}
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_forecast(judged: dict[str, Row], case: str) -> None:
+def test_forecast(judged: dict[str, dict[str, Any]], case: str) -> None:
     expect([judged[case]], CASES[case][1])
 
 
-def test_without_the_retention_nobody_guesses_when_offsets_expire(spark: SparkSession) -> None:
-    expect(verdicts(spark, [seen(0), seen(1)]), {"offsets_expire_by": None})
+def test_without_the_retention_nobody_guesses_when_offsets_expire() -> None:
+    expect(verdicts([seen(0), seen(1)]), {"offsets_expire_by": None})

@@ -22,7 +22,6 @@ from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
-from airflow_kafka_groups.spark.staleness import judging
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.judged import judge, verdict_folder, verdict_summary
 from tests.spark.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
@@ -262,13 +261,6 @@ def test_a_bad_argument_is_named_with_its_value_and_the_remedy(
         parse_arguments([*GOOD, *changed])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
-
-
-def test_rows_on_storage_are_those_of_the_footers(spark: SparkSession, tmp_path: Path) -> None:
-    part = write_data(tmp_path, snapshot_id(0), [*seen(0), *seen(0, group="h", at=hour(0))])
-    (part.parent / "_SUCCESS").write_text("")
-    (part.parent / ".part-00000.parquet.crc").write_text("")
-    assert judging.rows_on_storage(spark, str(part.parent)) == 2
 
 
 def test_a_spark_that_was_not_tested_is_warned_of() -> None:

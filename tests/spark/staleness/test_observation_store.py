@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,10 +17,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
-from airflow_kafka_groups.spark.staleness import observation_store
+from airflow_kafka_groups.spark.staleness import reduction
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
@@ -56,48 +54,56 @@ def file_of(base: Path, number: float) -> Path:
     return file
 
 
-def stages_of_jobs(spark: SparkSession, work: Callable[[], object]) -> list[int]:
-    """Return how many stages each Spark job has that a function starts."""
+def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    """Return how many Spark jobs a function starts."""
     group = uuid.uuid4().hex
     spark.sparkContext.setJobGroup(group, "counted")
     try:
         work()
     finally:
         spark.sparkContext._jsc.clearJobGroup()
-    tracker = spark.sparkContext.statusTracker()
-    found = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup(group)]
-    return [len(job.stageIds) for job in found if job is not None]
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
 
 
-def test_few_rows_need_no_shuffle_and_many_come_to_the_same(
+def test_few_rows_start_no_spark_job_and_many_come_to_the_same_in_tasks(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     few, many = tmp_path / "few", tmp_path / "many"
     for base in (few, many):
         for number in HOURS:
             write_hour(base, number)
-    assert set(stages_of_jobs(spark, lambda: judge(spark, few))) == {1}
-    monkeypatch.setattr(preflight, "ONE_TASK_ROWS", 0)
-    monkeypatch.setattr(observation_store, "ONE_TASK_ROWS", 0)
-    assert max(stages_of_jobs(spark, lambda: judge(spark, many))) > 1
+    assert jobs_of(spark, lambda: judge(spark, few)) == 0
+    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
+    assert jobs_of(spark, lambda: judge(spark, many)) == 0, "one machine has no other"
+    shutil.rmtree(many / CLUSTER / "tables")
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    monkeypatch.setattr(reduction, "_ROWS_AT_ONCE", 5)
+    assert jobs_of(spark, lambda: judge(spark, many)) > 1
     assert verdicts(few, 2) == verdicts(many, 2)
     assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
 
 
-def without_checksum(path: Path) -> Path:
-    """Delete what Hadoop keeps beside a local file; object stores have nothing of the kind."""
-    path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
-    return path
+@pytest.mark.parametrize("spoil", ["bytes", "rows"])
+def test_a_task_says_which_file_it_cannot_use(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    write_hour(tmp_path, 0)
+    if spoil == "bytes":
+        part = write_data(tmp_path, snapshot_id(1), hour_rows(1))
+        write_manifest(tmp_path, snapshot_id(1), 2)
+        cut_off(part)
+        problem = f"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read as Parquet"
+    else:
+        problem = of_another(tmp_path, 1)
+    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    with pytest.raises(SnapshotError, match=problem):
+        judge(spark, tmp_path)
 
 
 def change_manifest(base: Path, number: float, **changes: Any) -> None:
-    path = without_checksum(manifest_of(base, number))
+    path = manifest_of(base, number)
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
-
-
-def store_of(spark: SparkSession, base: Path) -> tuple[ObservationStore, Any]:
-    history = find_history(spark, base.as_uri(), CLUSTER)
-    return ObservationStore(spark, history.folder), history
 
 
 def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: SparkSession, judged: Path) -> None:
@@ -155,7 +161,7 @@ def flip_a_byte(path: Path) -> None:
 
 
 def of_another_snapshot(base: Path, number: int) -> None:
-    target = without_checksum(file_of(base, number))
+    target = file_of(base, number)
     target.write_bytes(file_of(base, 0).read_bytes())
     change_manifest(base, number, bytes=target.stat().st_size)
 
@@ -164,16 +170,17 @@ DOUBTS: dict[str, Callable[[Path, int], object]] = {
     "the snapshot's manifest changed": newer_manifest,
     "the snapshot's rows changed": other_bytes,
     "no manifest": lambda base, number: manifest_of(base, number).unlink(),
-    "a torn manifest": lambda base, number: without_checksum(manifest_of(base, number)).write_text('{"snapshot_id":'),
-    "no JSON object": lambda base, number: without_checksum(manifest_of(base, number)).write_text("[]"),
-    "another format": lambda base, number: change_manifest(base, number, format=2),
+    "a torn manifest": lambda base, number: manifest_of(base, number).write_text('{"snapshot_id":'),
+    "no JSON object": lambda base, number: manifest_of(base, number).write_text("[]"),
+    "an earlier format": lambda base, number: change_manifest(base, number, format=1),
+    "a later format": lambda base, number: change_manifest(base, number, format=3),
+    "another number of groups": lambda base, number: change_manifest(base, number, groups=7),
     "of another snapshot": lambda base, number: change_manifest(base, number, snapshot_id=snapshot_id(0)),
     "of another cluster": lambda base, number: change_manifest(base, number, cluster="d"),
     "no file": lambda base, number: file_of(base, number).unlink(),
     "no groups": lambda base, number: change_manifest(base, number, file=None),
     "cut off": lambda base, number: cut_off(file_of(base, number)),
-    "a damaged byte, found by Hadoop": lambda base, number: flip_a_byte(file_of(base, number)),
-    "a damaged byte": lambda base, number: flip_a_byte(without_checksum(file_of(base, number))),
+    "a damaged byte": lambda base, number: flip_a_byte(file_of(base, number)),
     "another snapshot's file": of_another_snapshot,
 }
 
@@ -192,13 +199,13 @@ def test_in_any_doubt_the_snapshot_is_reduced_again(
     for number, doubt in doubted.items():
         DOUBTS[doubt](tmp_path, number)
     reduced: list[str] = []
-    write = ObservationStore._write
+    reduce = ObservationStore._reduce
 
-    def recorded(store: ObservationStore, history: History, missing: Sequence[SnapshotManifest], stage: str) -> None:
+    def recorded(store: ObservationStore, missing: list[SnapshotManifest]) -> None:
         reduced.extend(manifest.snapshot_id for manifest in missing)
-        write(store, history, missing, stage)
+        reduce(store, missing)
 
-    monkeypatch.setattr(ObservationStore, "_write", recorded)
+    monkeypatch.setattr(ObservationStore, "_reduce", recorded)
     again = judge(spark, tmp_path)
     assert [doubt for number, doubt in doubted.items() if snapshot_id(number) not in reduced] == []
     assert sorted(reduced) == [snapshot_id(number) for number in doubted], "each once, and no other"
@@ -250,9 +257,9 @@ def empty(base: Path) -> str:
     return "0 rows where its manifest says 1"
 
 
-def of_another(base: Path) -> str:
-    write_data(base, snapshot_id(3), seen(2))
-    write_manifest(base, snapshot_id(3), 1)
+def of_another(base: Path, number: int = 3) -> str:
+    write_data(base, snapshot_id(number), seen(2))
+    write_manifest(base, snapshot_id(number), 1)
     return f"rows of snapshot '{snapshot_id(2)}' in the folder of another one"
 
 
@@ -324,7 +331,7 @@ def test_two_jobs_at_once_write_one_file_and_one_manifest(
 
 def test_a_damaged_file_of_the_same_name_is_not_trusted(spark: SparkSession, judged: Path) -> None:
     """A job was killed before the manifest, and the file that it left was damaged since."""
-    file = without_checksum(file_of(judged, 1))
+    file = file_of(judged, 1)
     healthy = file.read_bytes()
     manifest_of(judged, 1).unlink()
     flip_a_byte(file)
@@ -337,11 +344,14 @@ def test_a_damaged_file_of_the_same_name_is_not_trusted(spark: SparkSession, jud
 def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
     spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store, history = store_of(spark, judged)
-    monkeypatch.setattr(Storage, "sha256s", lambda *_: {})
-    monkeypatch.setattr(Storage, "delete_file", lambda *_: None)
+    read = Storage.read_bytes
+
+    def damaged(storage: Storage, path: str) -> bytes:
+        return read(storage, path)[: -1 if path.endswith(".parquet") else None]
+
+    monkeypatch.setattr(Storage, "read_bytes", damaged)
     with pytest.raises(StorageError, match="has other bytes than were written, 3 times"):
-        store.complete(history)
+        judge(spark, judged)
 
 
 def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, judged: Path) -> None:

@@ -13,11 +13,10 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits, with_last_commits
+from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits
 from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.transforms import judge as judged
-from tests.spark.histories import HOUR, hour, reduced, seen, state
+from tests.spark.histories import HOUR, hour, judged, lives, reduced, seen
 from tests.spark.judged import judge, verdicts
 from tests.spark.lake import CLUSTER, write_snapshot
 from tests.spark.offset_records import commit_key, commit_value
@@ -44,15 +43,13 @@ def test_life_in_a_snapshot_that_does_not_know_its_cluster_counts(
 
 
 @pytest.mark.parametrize(("at", "observations", "verdict"), [(2.5, 1, "settling"), (1.5, 2, "stale"), (-1, 4, "stale")])
-def test_observations_are_counted_from_the_last_commit(
-    spark: SparkSession, at: float, observations: int, verdict: str
-) -> None:
+def test_observations_are_counted_from_the_last_commit(at: float, observations: int, verdict: str) -> None:
     times = (0, 1, 2, 9)
     history = [seen(number) for number in times]
     policy = StalenessPolicy(min_idle_seconds=6 * HOUR, min_observations=2)
-    found = state(reduced(spark, history), history, policy=policy)
-    commits = spark.createDataFrame([("g", hour(at))], "group_id string, last_commit_at timestamp")
-    (row,) = judged(with_last_commits(found, commits, [hour(number) for number in times]), policy).collect()
+    (found,) = lives(reduced(history), policy=policy)
+    committed_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *times))
+    (row,) = judged([found.with_last_commit(committed_at, begun)], policy)
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from math import ceil
 from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.transforms import judge
-from tests.spark.histories import HOUR, expect, hour, reduced, state, verdicts
+from tests.spark.histories import HOUR, expect, hour, judged, lives, reduced, verdicts
 from tests.spark.reference import Observation, judge_slowly, rows_of
 
 pytestmark = pytest.mark.spark
@@ -78,7 +76,7 @@ def random_history(random: Random, restless: float) -> list[Observation]:
 
 
 @pytest.mark.parametrize("number", range(len(POLICIES)))
-def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: SparkSession, number: int) -> None:
+def test_random_histories_are_judged_as_the_slow_reference_judges_them(number: int) -> None:
     random, policy = Random(f"histories {number}"), POLICIES[number]
     groups = {f"g{index}": random_history(random, random.choice([0.02, 0.1, 0.3])) for index in range(150)}
     expected: list[dict[str, Any]] = []
@@ -89,25 +87,20 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(spark: Sp
     rows = [rows_of(group, observation) for group, history in groups.items() for observation in history]
     random.shuffle(rows)
     when: dict[str, Any] = {"policy": policy, "snapshots": range(SNAPSHOTS), "incomplete": INCOMPLETE}
-    once = reduced(spark, rows)
-    judged = judge(state(once, rows, **when), policy, RETENTION).collect()
-    expect(judged, *expected)
+    found = judged(lives(reduced(rows), **when), policy, RETENTION)
+    expect(found, *expected)
     for name in FORECASTS:
         known = sum(row[name] is not None for row in expected)
         assert 5 < known < len(expected) - 5, (name, known)
-    found = Counter(row["verdict"] for row in expected)
-    assert set(found) == {"unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale"}, found
-
-    # A long history is judged by fewer observations; nothing of the outcome may depend on that.
-    selected = judge(state(once, rows, **when, selected=True), policy, RETENTION)
-    expect(selected, *expected)
+    names = Counter(row["verdict"] for row in expected)
+    assert set(names) == {"unreadable", "untouchable", "live", "no_offsets", "moving", "settling", "stale"}, names
 
     # Neither ends nor retention have a say in what is decided.
     without_ends = [[row | {"log_start": None, "log_end": None} for row in each] for each in rows]
-    blind = verdicts(spark, without_ends, **when).collect()
-    assert decided(blind) == decided(judged)
+    blind = verdicts(without_ends, **when)
+    assert decided(blind) == decided(found)
     assert all(row[name] is None for row in blind for name in [*FORECASTS, "lag", "lost"])
 
 
-def decided(rows: Sequence[Row]) -> Counter[tuple[Any, ...]]:
+def decided(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in DECIDED) for row in rows)

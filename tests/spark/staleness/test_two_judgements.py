@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.staleness import judging
+from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
 from tests.spark.judged import judge, verdict_folder, verdict_summary
 from tests.spark.lake import CLUSTER, write_snapshot
@@ -48,15 +47,15 @@ def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_no
     judged, layout = snapshot_id(3), Layout(tmp_path, CLUSTER)
     strict()
     assert [each.idle_seconds for each in load_verdicts(layout, judged)] == [2 * HOUR]
-    count, name = judging.rows_on_storage, "airflow_kafka_groups.spark.jobs.judge_staleness.rows_on_storage"
+    write = judging.write_verdicts
 
-    def judge_meanwhile(*arguments: Any) -> int:
-        found = count(*arguments)
-        monkeypatch.setattr(name, count)
+    def judge_meanwhile(*arguments: Any) -> Any:
+        found = write(*arguments)
+        monkeypatch.setattr(judging, "write_verdicts", write)
         judge(spark, tmp_path, *IDLE)
         return found
 
-    monkeypatch.setattr(name, judge_meanwhile)
+    monkeypatch.setattr(judging, "write_verdicts", judge_meanwhile)
     strict()
     with pytest.raises(SnapshotError, match=r"two jobs judged at once\. Run one again"):
         load_verdicts(layout, judged)
@@ -67,18 +66,17 @@ def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_no
 def test_a_job_does_not_take_the_files_of_another_for_its_own(
     spark: SparkSession, tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where two write at once, the first one's commit moves the files of the other one's tasks, too."""
-    exactly = exact_timestamps
+    """Where two write at once, each deletes what the other one wrote before."""
+    list_files = Storage.files
 
-    @contextmanager
-    def replaced_at_once(session: SparkSession) -> Iterator[None]:
-        with exactly(session):
-            yield
-        monkeypatch.setattr(judging, "exact_timestamps", exactly)
-        judge(spark, tmp_path, *IDLE)
-        verdict_summary(tmp_path, 3).unlink()  # it was killed before that
+    def judged_meanwhile(storage: Storage, folder: str) -> list[str]:
+        if folder.endswith(verdict_folder(tmp_path, 3).name):
+            monkeypatch.setattr(Storage, "files", list_files)
+            judge(spark, tmp_path, *IDLE)
+            verdict_summary(tmp_path, 3).unlink()  # it was killed before that
+        return list_files(storage, folder)
 
-    monkeypatch.setattr(judging, "exact_timestamps", replaced_at_once)
+    monkeypatch.setattr(Storage, "files", judged_meanwhile)
     with pytest.raises(JobError, match=r"of another job, which judged at the same time\. Run it again"):
         strict()
     assert not verdict_summary(tmp_path, 3).exists()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.session import settings_of
-from airflow_kafka_groups.spark.staleness.observations import observations
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.transforms import judge
-from tests.spark.histories import HOUR, expect, flat, frame, reduced, seen, state, verdicts
+from tests.spark.histories import HOUR, expect, lives, reduced, seen, verdicts
+from tests.spark.histories import judged as judge
 
 pytestmark = pytest.mark.spark
 
@@ -61,29 +58,28 @@ TIMES = [
     *(*seen(4, group="twice"), *seen(NEWEST, group="twice")),
     *seen(NEWEST, group="once"),
 ]
-Judge = Callable[[StalenessPolicy], dict[str, Row]]
+Judged = dict[str, dict[str, Any]]
+Judge = Callable[[StalenessPolicy], Judged]
 
 
 @pytest.fixture(scope="module")
-def judge_all(spark: SparkSession) -> Iterator[Judge]:
-    """Judge every group of this module by a policy. They are replayed once: only the longest gap has a say in that."""
-    history = [*KINDS, TIMES]
-    replayed = state(reduced(spark, history), history, policy=StalenessPolicy(min_idle_seconds=1)).persist()
-    yield lambda policy: {row["group_id"]: row for row in judge(replayed, policy).collect()}
-    replayed.unpersist()
+def judge_all() -> Judge:
+    """Judge every group of this module by a policy. Their lives are one: only the longest gap has a say in that."""
+    followed = lives(reduced([*KINDS, TIMES]), policy=StalenessPolicy(min_idle_seconds=1))
+    return lambda policy: {row["group_id"]: row for row in judge(followed, policy)}
 
 
 @pytest.fixture(scope="module")
-def judged(judge_all: Judge) -> dict[str, Row]:
+def judged(judge_all: Judge) -> Judged:
     return judge_all(StalenessPolicy(min_idle_seconds=2 * HOUR))
 
 
-def test_each_kind_of_group_gets_its_verdict_and_reason(judged: dict[str, Row]) -> None:
+def test_each_kind_of_group_gets_its_verdict_and_reason(judged: Judged) -> None:
     expected = [{"group_id": name, "verdict": verdict, "reason": reason} for name, _, verdict, reason in CASES]
     expect([row for name, row in judged.items() if name not in {row["group_id"] for row in TIMES}], *expected)
 
 
-def test_a_group_that_moved_just_now_is_moving(judged: dict[str, Row]) -> None:
+def test_a_group_that_moved_just_now_is_moving(judged: Judged) -> None:
     reason = "offsets moved 0.0 s ago; the policy requires 2.0 h without"
     expect([judged["moves"]], {"idle_seconds": 0.0, "verdict": "moving", "reason": reason})
 
@@ -106,34 +102,21 @@ def test_a_group_seen_exactly_as_often_as_asked_for_is_stale(judge_all: Judge, a
     expect([judged["thrice"]], {"observations": 3, "verdict": verdict})
 
 
-def test_a_group_seen_once_is_settling(judged: dict[str, Row]) -> None:
+def test_a_group_seen_once_is_settling(judged: Judged) -> None:
     reason = "idle for 0.0 s (1 snapshots); the policy requires 2.0 h and 2 snapshots"
     expect([judged["once"]], {"verdict": "settling", "reason": reason})
 
 
-def test_a_group_that_moved_long_ago_and_lost_its_members_just_now_is_settling(judged: dict[str, Row]) -> None:
+def test_a_group_that_moved_long_ago_and_lost_its_members_just_now_is_settling(
+    judged: dict[str, dict[str, Any]],
+) -> None:
     expect([judged["left"]], {"observations": 1, "verdict": "settling"})
 
 
-def test_a_query_is_planned_in_the_session_of_the_tests_as_in_any_other(spark: SparkSession) -> None:
-    """The session places named subqueries earlier. What Spark makes of a complete judgement is the same plan."""
-    history = [seen(number) for number in (0, 0.5, 1)]
-    rows, policy = observations(frame(spark, flat(history))), StalenessPolicy(min_idle_seconds=HOUR)
-
-    def plan() -> Any:
-        replayed = state(rows, history, policy=policy, incomplete=[0.5], selected=True)
-        return judge(replayed, policy)._jdf.queryExecution().optimizedPlan()
-
-    here = plan()
-    with settings_of(spark, {"spark.sql.legacy.ctePrecedencePolicy": "CORRECTED"}):
-        elsewhere = plan()
-    assert here.sameResult(elsewhere), f"{here}\n{elsewhere}"
-
-
-def test_times_are_written_for_people_and_rounded_down(spark: SparkSession) -> None:
+def test_times_are_written_for_people_and_rounded_down() -> None:
     policy = StalenessPolicy(min_idle_seconds=90)
     expect(
-        verdicts(spark, [seen(0), seen(24 * 6.99)], policy=policy),
+        verdicts([seen(0), seen(24 * 6.99)], policy=policy),
         {"reason": "idle for 6.9 days (2 snapshots); the policy requires 90.0 s and 2 snapshots"},
     )
 

@@ -1,0 +1,71 @@
+"""Checks of the place that a job writes to, before it writes anything."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Collection
+from itertools import islice
+
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
+from airflow_kafka_groups.spark.storage import Storage
+
+_WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
+"""The names of Spark's own data files. Those of snapshots and observations have another form."""
+
+_MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
+"""How the names of folders begin in which Spark writes, on S3 by Hadoop's committer. Others, such as ``_delta_log``,
+are of other table formats."""
+
+
+def require_shared(spark: SparkSession, path: str) -> None:
+    """Verify that executors on other machines can access the local folder of a job's output.
+
+    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
+
+    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
+    :param path: the output. A small file next to it is written, read by an executor, and deleted.
+
+    Raises ``StorageError`` if executors cannot read what the driver writes.
+    """
+    storage = Storage(spark, path)
+    if not storage.is_local or str(spark.sparkContext.master).startswith("local"):
+        return
+    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
+    storage.write_text(seen, "seen\n")
+    try:
+        spark.read.text(seen).collect()
+    except SPARK_ERRORS as exc:
+        raise StorageError(
+            f"{path} is on the driver's own disk: the executors do not see what is written there ({first_line(exc)}). "
+            "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
+        ) from exc
+    finally:
+        storage.delete_file(seen)
+
+
+def require_replaceable(spark: SparkSession, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
+    """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
+
+    :param columns: the names of what the job writes there; files of earlier versions have some of them.
+    :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
+
+    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a
+    table of somebody else's that Spark wrote.
+    """
+    storage = Storage(spark, folder)
+    made = [name for name in storage.files(folder) if name[0] not in "._"]
+    folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
+    parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
+    others = [name for name in made if not _WRITTEN_BY_SPARK.match(name)]
+    others += [name for name in folders if name not in parts]
+    if not others:
+        for name in parts:  # a footer of each: somebody else's table may have these partitions, or others below
+            inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
+            made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
+        others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
+    if others:
+        remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
+        raise ArgumentError("--output", folder, remedy)

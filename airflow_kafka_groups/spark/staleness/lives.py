@@ -1,0 +1,284 @@
+"""The lives of groups, from one snapshot's observations to the next: since when each has been idle. No I/O.
+
+``Lives`` sees the observations of all complete snapshots once, oldest first, and keeps of each group only what the
+verdict needs. So memory holds one snapshot, however long the history is.
+
+A group's *life* is its observations in the complete snapshots in a row up to the newest. A snapshot without the group
+ends a life: whatever comes later is another group with the same name. A *quiet* observation is read without error,
+``Empty`` and without members. A *run* of quiet observations is ended by every doubt: an observation that is not quiet,
+a gap longer than allowed, a clock that went backwards, another group type or protocol type, and a sign of life in an
+incomplete snapshot. A *stretch* is an idle time, or a single observation outside of one; it is named by its first
+snapshot.
+
+A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts, as
+docs/spark/judge-staleness.md says: the next complete snapshot then begins a new idle time, and none gets longer. An
+error in it is no sign, since the groups of a broker that is down have one.
+
+Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
+metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_kafka_groups.contracts.group_states import GroupState
+from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.segments import Bools, Ints, encoded, valid_of
+
+READ = (
+    *("group_id", "observed_at", "group_type", "protocol_type", "state", "members", "error"),
+    *("partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start"),
+)
+"""The columns of observations that decide."""
+
+_NEVER = np.iinfo(np.int64).min
+_NO_PLACE = -2  # not one before the first
+_AT_ONCE = 100_000
+
+
+class Life(NamedTuple):
+    """The newest observation of a group, and what its life was. Times are in microseconds since 1970.
+
+    :param empty_since: when its present run of quiet observations began; ``None`` if it is not quiet.
+    :param observations: the observations in its present idle time, in which nothing moved either.
+    :param last_moved_at: the first observation after its last movement, or its last known commit.
+    :param life_lag_at: the first observation of its life with known log ends, with its ``life_lag``.
+    :param idle_lag_at: the same of its idle time, with ``idle_lag`` and ``idle_log_start``.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    coordinator: int | None
+    error: str | None
+    partitions: int
+    lag: int | None
+    lag_unknown: int
+    lost: int | None
+    log_start: int | None
+    nearest: int | None
+    observed_at: int
+    first_seen_at: int
+    empty_since: int | None
+    last_moved_at: int | None
+    observations: int
+    life_lag_at: int | None
+    life_lag: int
+    idle_lag_at: int | None
+    idle_lag: int
+    idle_log_start: int
+
+    def with_last_commit(self, committed_at: int | None, observed_from: Sequence[int]) -> Life:
+        """Move ``last_moved_at`` to the last commit, if that is later, and count the observations from there.
+
+        No group becomes older by it.
+
+        :param committed_at: when the group committed last; ``None`` if that is not known.
+        :param observed_from: when the observations of each complete snapshot begin.
+        """
+        if committed_at is None:
+            return self
+        observations, moved = self.observations, max(self.last_moved_at or committed_at, committed_at)
+        if observations and committed_at > max(self.empty_since or 0, self.last_moved_at or 0):
+            observations = min(observations, sum(each >= committed_at for each in observed_from))
+        return self._replace(observations=observations, last_moved_at=moved)
+
+
+class _Seen(NamedTuple):
+    """What a snapshot shows of the groups that are judged: a row each."""
+
+    group: Ints
+    at: Ints
+    readable: Bools
+    empty: Bools
+    unknown: Bools
+    members: Ints
+    kind: Ints
+    committed: Ints
+    known: Bools
+    lag: Ints
+    log_start: Ints
+
+    @property
+    def quiet(self) -> Bools:
+        quiet: Bools = self.readable & self.empty & (self.members == 0)
+        return quiet
+
+
+class Lives:
+    """The lives of the groups of a snapshot.
+
+    :param newest: its observations, which are judged.
+    :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
+    """
+
+    def __init__(self, newest: pa.Table, policy: StalenessPolicy) -> None:
+        self._newest = newest
+        self._ids = newest["group_id"].combine_chunks()
+        self._gap = policy.max_gap_micros
+        self._place = 0
+        self._kinds: dict[tuple[str, str], int] = {}
+        size = len(self._ids)
+        never, nowhere, zero = np.full(size, _NEVER), np.full(size, _NO_PLACE), np.zeros(size, np.int64)
+        # Of the observation before, and of the last readable one:
+        self._seen_in, self._at, self._kind = nowhere.copy(), never.copy(), nowhere.copy()
+        self._readable, self._quiet = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        self._committed, self._has_committed = np.zeros((3, size), np.int64), np.zeros(size, np.bool_)
+        # Of the life:
+        self._first_at, self._run_at, self._moved_at = never.copy(), never.copy(), never.copy()
+        self._run_in, self._moved_in, self._stretch = nowhere.copy(), nowhere.copy(), nowhere.copy()
+        self._sign, self._latest_sign, self._signs = never.copy(), never.copy(), False
+        # Of the first observations with known log ends, in the life and in its last stretch that has one:
+        self._life_lag_at, self._life_lag = never.copy(), zero.copy()
+        self._known_in, self._known_at = nowhere.copy(), never.copy()
+        self._known_lag, self._known_log_start = zero.copy(), zero.copy()
+
+    def add_incomplete(self, table: pa.Table) -> None:
+        """Look for signs of life in an incomplete snapshot, whose successor is the next complete one."""
+        seen = self._seen(table)
+        group = seen.group
+        before = self._seen_in[group] == self._place - 1
+        other = before & (self._kind[group] != seen.kind)
+        other |= before & self._readable[group] & (self._committed[:, group] != seen.committed).any(axis=0)
+        alive = (seen.members != 0) | ~(seen.empty | seen.unknown) | (seen.readable & (seen.unknown | other))
+        shown = group[alive]
+        self._sign[shown] = np.maximum(self._sign[shown], seen.at[alive])
+        self._signs = True
+
+    def add(self, table: pa.Table) -> None:
+        """Continue with the next complete snapshot."""
+        seen, place = self._seen(table), self._place
+        group, at, quiet = seen.group, seen.at, seen.quiet
+        born = self._seen_in[group] != place - 1
+        self._begin(group[born], at[born])
+        elapsed = at - self._at[group]
+        watched = ~born & (elapsed >= 0)
+        if self._gap:
+            watched &= elapsed <= self._gap
+        if self._signs:
+            # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
+            watched &= (self._sign[group] == _NEVER) & (self._latest_sign[group] < self._at[group])
+            self._latest_sign[group] = np.maximum(self._latest_sign[group], self._sign[group])
+            self._sign[:] = _NEVER
+        starts = quiet & ~(watched & self._quiet[group] & (self._kind[group] == seen.kind))
+        differs = (self._committed[:, group] != seen.committed).any(axis=0)
+        moved = seen.readable & self._has_committed[group] & differs
+        self._run_at[group[starts]], self._run_in[group[starts]] = at[starts], place
+        self._moved_at[group[moved]], self._moved_in[group[moved]] = at[moved], place
+        self._stretch[group[~quiet | starts | moved]] = place
+        self._measure(seen)
+        self._committed[:, group[seen.readable]] = seen.committed[:, seen.readable]
+        self._has_committed[group[seen.readable]] = True
+        self._seen_in[group], self._at[group], self._kind[group] = place, at, seen.kind
+        self._readable[group], self._quiet[group] = seen.readable, quiet
+        self._place += 1
+
+    def _begin(self, born: Ints, at: Ints) -> None:
+        """Begin the lives of groups that the snapshot before lacks."""
+        self._first_at[born] = at
+        self._has_committed[born] = False
+        for times in (self._at, self._run_at, self._moved_at, self._latest_sign, self._life_lag_at):
+            times[born] = _NEVER
+        for places in (self._run_in, self._moved_in, self._known_in):
+            places[born] = _NO_PLACE
+
+    def _measure(self, seen: _Seen) -> None:
+        """Keep the first observations with known log ends."""
+        fresh = seen.known & (self._known_in[seen.group] != self._stretch[seen.group])
+        group = seen.group[fresh]
+        self._known_in[group], self._known_at[group] = self._stretch[group], seen.at[fresh]
+        self._known_lag[group], self._known_log_start[group] = seen.lag[fresh], seen.log_start[fresh]
+        first = seen.known & (self._life_lag_at[seen.group] == _NEVER)
+        group = seen.group[first]
+        self._life_lag_at[group], self._life_lag[group] = seen.at[first], seen.lag[first]
+
+    def _seen(self, table: pa.Table) -> _Seen:
+        places = pc.index_in(table["group_id"], self._ids)
+        rows = places.is_valid().to_numpy() if places.null_count else slice(None)
+        partitions, lag_unknown = _ints(table["partitions"]), _ints(table["lag_unknown"])
+        readable = ~valid_of(table["error"])
+        known = readable & (partitions > 0) & (lag_unknown == 0)
+        known &= valid_of(table["lag"]) & valid_of(table["log_start"])
+        committed = np.stack((partitions, _ints(table["digest_xor"]), _ints(table["digest_sum"])))
+        return _Seen(
+            group=_ints(places.drop_null()),
+            at=_ints(table["observed_at"])[rows],
+            readable=readable[rows],
+            empty=_is(table["state"], GroupState.EMPTY)[rows],
+            unknown=_is(table["state"], GroupState.UNKNOWN)[rows],
+            members=_ints(table["members"])[rows],
+            kind=self._kind_of(table)[rows],
+            committed=committed[:, rows],
+            known=known[rows],
+            lag=_ints(table["lag"])[rows],
+            log_start=_ints(table["log_start"])[rows],
+        )
+
+    def _kind_of(self, table: pa.Table) -> Ints:
+        """Number what groups are: another group type or protocol type means another group of the same name."""
+        types, protocols = (encoded(table[name]) for name in ("group_type", "protocol_type"))
+        width = len(protocols.dictionary)
+        both = _ints(types.indices) * width + _ints(protocols.indices)
+        numbers: Ints = np.empty(len(types.dictionary) * width, np.int64)
+        for first, group_type in enumerate(types.dictionary.to_pylist()):
+            for second, protocol_type in enumerate(protocols.dictionary.to_pylist()):
+                kind = group_type, protocol_type
+                numbers[first * width + second] = self._kinds.setdefault(kind, len(self._kinds))
+        kinds: Ints = numbers[both]
+        return kinds
+
+    def judged(self) -> Iterator[list[Life]]:
+        """Return the lives of the groups, by id, some at a time: at least one part, which may be empty.
+
+        Call it after the snapshot that is judged was added, as the last one.
+        """
+        last = self._place - 1
+        if not (self._seen_in == last).all():
+            raise ValueError("the snapshot that is judged is not the last one that was added")
+        since = np.maximum(self._run_in, self._moved_in)
+        quiet = self._quiet
+        idle_known = quiet & (self._known_in == self._stretch)
+        state: dict[str, Any] = {
+            "first_seen_at": self._first_at,
+            "empty_since": np.where(quiet, self._run_at, _NEVER),
+            "last_moved_at": self._moved_at,
+            "observations": np.where(quiet, last - since + 1, 0),
+            "life_lag_at": self._life_lag_at,
+            "life_lag": self._life_lag,
+            "idle_lag_at": np.where(idle_known, self._known_at, _NEVER),
+            "idle_lag": self._known_lag,
+            "idle_log_start": self._known_log_start,
+        }
+        order = pc.sort_indices(self._ids)
+        for begin in range(0, max(len(order), 1), _AT_ONCE):
+            part = order.slice(begin, _AT_ONCE)
+            columns: dict[str, Any] = {name: column.take(part).to_pylist() for name, column in self._columns().items()}
+            for name, values in state.items():
+                columns[name] = [None if each == _NEVER else each for each in values[part.to_numpy()].tolist()]
+            yield [Life(*values) for values in zip(*(columns[name] for name in Life._fields), strict=True)]
+
+    def _columns(self) -> dict[str, pa.ChunkedArray]:
+        """Return the columns of the newest observations; times as numbers."""
+        columns = {name: self._newest[name] for name in Life._fields if name in self._newest.column_names}
+        return {**columns, "observed_at": columns["observed_at"].cast(pa.int64())}
+
+
+def _ints(column: pa.ChunkedArray | pa.Array) -> Ints:
+    """Return numbers; 0 for null, which each use of them tells apart by itself."""
+    found = column.cast(pa.int64())
+    filled = found.fill_null(0) if found.null_count else found
+    numbers: Ints = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _is(column: pa.ChunkedArray, value: str) -> Bools:
+    same: Bools = pc.equal(column, str(value)).to_numpy()
+    return same

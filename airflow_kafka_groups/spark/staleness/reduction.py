@@ -1,0 +1,116 @@
+"""Snapshots' files, reduced where they are read: in threads of the driver, or in Spark's tasks if they are many rows.
+
+Each file is one piece of work, and its observations are twenty times smaller than its rows. So threads of the driver
+take less time than the start of Python workers on executors does, up to some ten million rows; a cluster reduces more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.spark.by_value import by_value
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.frames import WHOLE
+from airflow_kafka_groups.spark.ledger.manifests import half_written
+from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
+from airflow_kafka_groups.spark.preflight import require_arrow
+from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.staleness.observations import (
+    CARRIED,
+    REDUCED_SCHEMA,
+    UnusableFileError,
+    combined,
+    reduce_batches,
+    reduce_file,
+)
+from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.workers import Workers, runs_locally
+
+MANY_ROWS = 20_000_000
+"""The number of rows from which a cluster reduces them."""
+
+_ROWS_AT_ONCE = 100_000_000
+_FILE_BY_FILE = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.files.openCostInBytes": str(2**27),  # as large as a task's share: one file for each task
+}
+
+
+class Reduction:
+    """The reduction of a history's snapshots."""
+
+    def __init__(self, spark: SparkSession, history: History, workers: Workers) -> None:
+        self._spark, self._history, self._workers = spark, history, workers
+        self._storage = Storage(spark, history.folder)
+
+    def of(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
+        """Return the observations of snapshots, in their order.
+
+        Raises ``SnapshotError`` for one whose rows do not match its manifest.
+        """
+        rows = sum(manifest.rows for manifest in manifests)
+        many = rows > MANY_ROWS and not runs_locally(self._spark)
+        for manifest, table in self._by_cluster(manifests) if many else self._workers.each(self._reduced, manifests):
+            self._check(manifest, table)
+            yield manifest, table
+
+    def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
+        return combined([self._reduced_file(manifest, path) for path in rows_of(self._history, manifest)])
+
+    def _reduced_file(self, manifest: SnapshotManifest, path: str) -> pa.Table:
+        here = self._storage.local(path)
+        try:
+            source = str(here) if here is not None else pa.BufferReader(self._storage.read_bytes(path))
+            return reduce_file(source, manifest.snapshot_id)
+        except (StorageError, UnusableFileError) as exc:
+            problem = f"{path.rpartition('/')[2]}: {exc}"
+            raise SnapshotError(half_written(manifest.snapshot_id, problem)) from exc
+
+    def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
+        """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""
+        require_arrow(self._spark)
+        for part in _parts(manifests):
+            files = [path for manifest in part for path in rows_of(self._history, manifest)]
+            found: dict[str, list[pa.Table]] = {manifest.snapshot_id: [] for manifest in part}
+            for row in self._tasks(files).to_pylist() if files else ():
+                if row["problem"] is not None:
+                    raise SnapshotError(half_written(row["snapshot_id"], f"{row['file']}: {row['problem']}"))
+                found[row["snapshot_id"]].append(pa.ipc.open_stream(row["observations"]).read_all())
+            for manifest in part:
+                yield manifest, combined(found[manifest.snapshot_id])
+
+    def _tasks(self, files: Sequence[str]) -> pa.Table:
+        work = by_value(reduce_batches, *CARRIED)
+        read = self._spark.read.format("binaryFile").options(**WHOLE).load([*files])
+        try:
+            with settings_of(self._spark, _FILE_BY_FILE):
+                return read.select("path", "content").mapInArrow(work, REDUCED_SCHEMA).toArrow()
+        except SPARK_ERRORS as exc:
+            raise SnapshotError(f"the data of {self._history.folder} cannot be read: {first_line(exc)}") from exc
+
+    @staticmethod
+    def _check(manifest: SnapshotManifest, table: pa.Table) -> None:
+        """Compare observations with their snapshot's manifest."""
+        rows, invalid = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
+        if rows != manifest.rows:
+            problem = f"{rows} rows where its manifest says {manifest.rows}"
+            raise SnapshotError(half_written(manifest.snapshot_id, problem))
+        if invalid:
+            problem = f"{invalid} rows lack a group, a time, a state or another required column"
+            raise SnapshotError(half_written(manifest.snapshot_id, problem))
+
+
+def _parts(manifests: Sequence[SnapshotManifest]) -> Iterator[list[SnapshotManifest]]:
+    """Divide snapshots into parts of some hundred million rows."""
+    part: list[SnapshotManifest] = []
+    for manifest in manifests:
+        if part and sum(each.rows for each in part) + manifest.rows > _ROWS_AT_ONCE:
+            yield part
+            part = []
+        part.append(manifest)
+    yield part

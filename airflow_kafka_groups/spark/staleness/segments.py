@@ -1,0 +1,137 @@
+"""Columns of rows as numpy's arrays, and their reduction to one value for each segment of rows. No I/O.
+
+A segment is the rows of one group, beside one another. ``begins`` has the first row of each.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+_MAX = np.iinfo(np.int64).max
+
+
+class Numbers(NamedTuple):
+    """A column of numbers; without ``valid`` none is null."""
+
+    values: Ints
+    valid: Bools | None = None
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray, null: int = 0) -> Numbers:
+        """Return a stored column; times in microseconds.
+
+        :param null: the value in the place of null.
+        """
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("us", tz="UTC"))
+        found = column.cast(pa.int64())
+        if not found.null_count:
+            return cls(found.to_numpy())
+        return cls(found.fill_null(null).to_numpy(), valid_of(column))
+
+    @property
+    def known(self) -> Bools:
+        """Which values are not null."""
+        return np.ones(len(self.values), np.bool_) if self.valid is None else self.valid
+
+    def take(self, order: Ints) -> Numbers:
+        """Return the values in another order."""
+        return Numbers(self.values[order], None if self.valid is None else self.valid[order])
+
+    def sum(self, begins: Ints) -> Numbers:
+        """Add up; null if all are, or if the sum is beyond 64 bits."""
+        values = self._or(0)
+        total = np.add.reduceat(values, begins)
+        fits = np.abs(np.add.reduceat(values.astype(np.float64), begins) - total) < 2.0**62
+        found = self._known_in(begins)
+        return Numbers(total, found if fits.all() else fits & (True if found is None else found))
+
+    def xor(self, begins: Ints) -> Numbers:
+        """Return the exclusive-or; null counts as 0."""
+        return Numbers(np.bitwise_xor.reduceat(self._or(0), begins))
+
+    def least(self, begins: Ints) -> Numbers:
+        """Return the least value that is not null."""
+        return Numbers(np.minimum.reduceat(self._or(_MAX), begins), self._known_in(begins))
+
+    def most(self, begins: Ints) -> Numbers:
+        """Return the greatest value that is not null."""
+        return Numbers(np.maximum.reduceat(self._or(-_MAX), begins), self._known_in(begins))
+
+    def stored(self, kind: pa.DataType) -> pa.Array:
+        """Return the column as Arrow stores it."""
+        stored = pa.int64() if pa.types.is_timestamp(kind) else kind
+        return pa.array(self.values, stored, mask=None if self.valid is None else ~self.valid).cast(kind)
+
+    def _or(self, null: int) -> Ints:
+        return self.values if self.valid is None else np.where(self.valid, self.values, null)
+
+    def _known_in(self, begins: Ints) -> Bools | None:
+        return None if self.valid is None else np.logical_or.reduceat(self.valid, begins)
+
+
+class Strings(NamedTuple):
+    """A column of strings, as places in their sorted list. The place of null is behind its end."""
+
+    places: Ints
+    known: pa.Array
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray) -> Strings:
+        """Return a stored column."""
+        found = encoded(column)
+        order = pc.sort_indices(found.dictionary)
+        place = np.empty(len(order) + 1, np.int64)
+        place[order.to_numpy()] = np.arange(len(order))
+        place[-1] = len(order)
+        indices = found.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+        return cls(place[indices], found.dictionary.take(order))
+
+    def take(self, order: Ints) -> Strings:
+        """Return the strings in another order."""
+        return Strings(self.places[order], self.known)
+
+    def first(self, begins: Ints) -> pa.Array:
+        """Return the first string of each segment by their order; null counts as the last."""
+        return self._picked(np.minimum, begins)
+
+    def last(self, begins: Ints) -> pa.Array:
+        """Return the last one."""
+        return self._picked(np.maximum, begins)
+
+    def differ(self, begins: Ints) -> Bools:
+        """Return which segments have several strings."""
+        places = self.places
+        if len(begins) == len(places) or (places[1:] == places[:-1]).all():
+            return np.zeros(len(begins), np.bool_)
+        differ: Bools = np.minimum.reduceat(places, begins) != np.maximum.reduceat(places, begins)
+        return differ
+
+    def _picked(self, pick: np.ufunc, begins: Ints) -> pa.Array:
+        places = self.places if len(begins) == len(self.places) else pick.reduceat(self.places, begins)
+        return self.known.take(pa.array(places, mask=places == len(self.known)))
+
+
+def begins_of(places: Ints) -> Ints:
+    """Return the first row of each segment of equal numbers."""
+    return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
+
+
+def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a column of strings as one dictionary and places in it."""
+    whole = column.combine_chunks()
+    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
+
+
+def valid_of(column: pa.ChunkedArray) -> Bools:
+    """Return which values of a stored column are not null."""
+    valid: Bools = column.is_valid().to_numpy()
+    return valid
