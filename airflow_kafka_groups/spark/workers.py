@@ -15,6 +15,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
 
+DRIVER_ROWS = 20_000_000
+"""The number of rows up to which they do all the work, by default: on executors, Python has to start first."""
+
 
 class Workers(AbstractContextManager["Workers"]):
     """Threads, until the end of the block.

@@ -9,21 +9,26 @@ import argparse
 import json
 import os
 import platform
+import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.bench_spark import count_ten
-from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb
+from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb, write_history
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.hidden import without_hypothesis
+from tests.lab.spark.standalone import SparkCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics
+from tests.spark.lake import CLUSTER
 
 OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
 Results = dict[str, Any]
@@ -83,6 +88,38 @@ def growth(quick: bool, repeat: int) -> Iterator[Results]:
     with tempfile.TemporaryDirectory() as folder:
         runs = measure(Path(folder), groups=10_000, partitions=1, snapshots=snapshots)
     yield _measured(f"judge_staleness.{10_000 * snapshots}_observations", runs, "")
+
+
+def executors(quick: bool, repeat: int) -> Iterator[Results]:
+    """Measure judge_staleness by one, two and four executors of a core each, on a standalone cluster."""
+    groups, snapshots = (1_000, 8) if quick else (10_000, 480)
+    with tempfile.TemporaryDirectory() as folder, SparkCluster(cores=4, memory_mb=4096) as cluster:
+        base, bundle = Path(folder), write_bundle(Path(folder) / "jobs.zip")
+        write_history(base, groups, 20, snapshots)
+        for count in (1, 2, 4):
+            for made in ("tables", "summaries"):
+                shutil.rmtree(base / CLUSTER / made, ignore_errors=True)
+            began = time.monotonic()
+            done = cluster.submit(
+                APPLICATION,
+                *("judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--driver-rows", "0"),
+                *("--min-idle-seconds", str((snapshots - 1) * 3600)),
+                settings={
+                    "spark.cores.max": str(count),
+                    "spark.executor.cores": "1",
+                    "spark.executor.memory": "600m",
+                    "spark.driver.memory": "1g",
+                },
+                options=("--py-files", str(bundle)),
+                timeout=900,
+            )
+            wall = time.monotonic() - began
+            if done.returncode:
+                sys.exit(f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}")
+            summary = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
+            assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (_stale(groups), snapshots), summary
+            name = f"judge_staleness.{groups * 20 * snapshots}_rows.{count}_executors"
+            yield {f"{name}.seconds": round(wall, 2), f"{name}.job_seconds": summary["seconds"]}
 
 
 def _measured(name: str, runs: Runs, suffix: str) -> Results:
@@ -167,6 +204,7 @@ def stream(quick: bool, repeat: int) -> Iterator[Results]:
 
 PARTS: dict[str, Callable[[bool, int], Iterator[Results]]] = {
     "decoding": decoding,
+    "executors": executors,
     "growth": growth,
     "one_machine": one_machine,
     "source": source,

@@ -36,6 +36,7 @@ from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepar
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.workers import DRIVER_ROWS
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits
@@ -63,6 +64,12 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         type=count,
         default=0,
         help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
+    )
+    add(
+        "--driver-rows",
+        type=count,
+        default=DRIVER_ROWS,
+        help=f"rows up to which the driver reduces new snapshots by itself, without executors (default {DRIVER_ROWS})",
     )
     add("--mode", help=argparse.SUPPRESS)  # of earlier versions: there is one way now
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
@@ -133,7 +140,7 @@ def _judge_cluster(
         max_days=arguments.max_days,
     )
     policy = policy_of(arguments)
-    judged_by = judged_history(spark, history, policy)
+    judged_by = judged_history(spark, history, policy, arguments.driver_rows)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
@@ -201,6 +208,8 @@ def _check(arguments: argparse.Namespace) -> None:
     )
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
+    if arguments.driver_rows < 0:
+        raise ArgumentError("--driver-rows", arguments.driver_rows, "give 0 (the executors do it) or more")
     if not 0 <= arguments.max_days <= 36_600:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
     if not 0 <= arguments.offsets_retention_minutes <= _LONGEST_RETENTION_MINUTES:

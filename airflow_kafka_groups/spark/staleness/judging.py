@@ -26,8 +26,9 @@ from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.staleness.lives import Lives
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.spark.staleness.reduction import Reduction
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.workers import Workers
+from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -62,13 +63,17 @@ class JudgedHistory:
             table.replace(cluster, rows, {name: each.groups for name, each in lacking.items()})
 
 
-def judged_history(spark: SparkSession, history: History, policy: StalenessPolicy) -> JudgedHistory:
+def judged_history(
+    spark: SparkSession, history: History, policy: StalenessPolicy, driver_rows: int = DRIVER_ROWS
+) -> JudgedHistory:
     """Reduce the snapshots that no job has reduced yet, and follow the lives of the groups through all of them.
+
+    :param driver_rows: the number of rows up to which the driver reduces them by itself.
 
     Raises ``SnapshotError`` for a snapshot that cannot be used, and ``StorageError``.
     """
     with Workers(spark, is_local=Storage(spark, history.folder).is_local) as workers:
-        store = ObservationStore(spark, history, workers)
+        store = ObservationStore(spark, history, workers, Reduction(spark, history, workers, driver_rows))
         store.complete()
         lives = Lives(store.newest(), policy)
         names = [manifest.snapshot_id for manifest in history.read]

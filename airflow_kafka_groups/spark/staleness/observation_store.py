@@ -51,15 +51,16 @@ class ObservationStore:
     """The observations of the snapshots of a history.
 
     :param workers: what reads several files at once.
+    :param reduction: what reduces the snapshots that have none.
     """
 
-    def __init__(self, spark: SparkSession, history: History, workers: Workers) -> None:
+    def __init__(self, spark: SparkSession, history: History, workers: Workers, reduction: Reduction) -> None:
         self._spark, self._history, self._workers = spark, history, workers
         self._folder = history.folder
         self._root = f"{self._folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
         self._storage = Storage(spark, self._folder)
         self._stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
-        self._reduction = Reduction(spark, history, workers)
+        self._reduction = reduction
         self.reduced: set[str] = set()
         """The snapshots whose rows were read, because they had no observations that could be used."""
 

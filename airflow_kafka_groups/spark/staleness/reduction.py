@@ -29,10 +29,7 @@ from airflow_kafka_groups.spark.staleness.observations import (
     reduce_file,
 )
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.workers import Workers, runs_locally
-
-MANY_ROWS = 20_000_000
-"""The number of rows from which a cluster reduces them."""
+from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers, runs_locally
 
 _ROWS_AT_ONCE = 100_000_000
 _FILE_BY_FILE = {
@@ -42,10 +39,14 @@ _FILE_BY_FILE = {
 
 
 class Reduction:
-    """The reduction of a history's snapshots."""
+    """The reduction of a history's snapshots.
 
-    def __init__(self, spark: SparkSession, history: History, workers: Workers) -> None:
-        self._spark, self._history, self._workers = spark, history, workers
+    :param workers: the driver's threads.
+    :param driver_rows: the number of rows up to which they do it all.
+    """
+
+    def __init__(self, spark: SparkSession, history: History, workers: Workers, driver_rows: int = DRIVER_ROWS) -> None:
+        self._spark, self._history, self._workers, self._driver_rows = spark, history, workers, driver_rows
         self._storage = Storage(spark, history.folder)
 
     def of(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
@@ -54,7 +55,7 @@ class Reduction:
         Raises ``SnapshotError`` for one whose rows do not match its manifest.
         """
         rows = sum(manifest.rows for manifest in manifests)
-        many = rows > MANY_ROWS and not runs_locally(self._spark)
+        many = rows > self._driver_rows and not runs_locally(self._spark)
         for manifest, table in self._by_cluster(manifests) if many else self._workers.each(self._reduced, manifests):
             self._check(manifest, table)
             yield manifest, table

@@ -57,7 +57,7 @@ def without_jars(cluster: SparkCluster, tmp_path_factory: pytest.TempPathFactory
         write_snapshot(folder, number, seen(number))
     base = ("--base", folder.as_uri(), "--cluster", CLUSTER)
     refused, idle = ("--output", "file:///proc/self/cwd/out"), ("--min-idle-seconds", "3600")
-    judged = ("judge_staleness", *base, *idle)
+    judged = ("judge_staleness", *base, *idle, "--driver-rows", "0")  # executors reduce, and have no package
     return folder, together(
         submitter(cluster, "", folder), judged, (*judged, *refused), ("lag_report", *base, *refused), options=()
     )
@@ -67,6 +67,7 @@ def test_a_ledger_is_judged(without_jars: tuple[Path, list[Done]]) -> None:
     folder, (done, _, _) = without_jars
     said = summary(done)
     assert (said["groups"], said["verdicts"]["stale"], said["warnings"]) == (1, 1, [])
+    assert said["snapshots_reduced"] == 2
     table = pq.read_table(verdict_folder(folder, 1))
     assert table.column("verdict").to_pylist() == ["stale"]
 

@@ -240,6 +240,7 @@ def test_an_output_of_an_earlier_run_is_replaced(spark: SparkSession, tmp_path: 
         (["--min-idle-seconds", "0"], "--min-idle (got 0.0): give the idle time"),
         (["--min-observations", "1.5"], "argument --min-observations: '1.5' is not a whole number"),
         (["--min-observations", "1"], "--min-observations (got 1): give 2 or more"),
+        (["--driver-rows", "-1"], "--driver-rows (got -1): give 0 (the executors do it) or more"),
         (["--max-snapshots", "0"], "--max-snapshots (got 0): give 1 or more"),
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
         (["--max-gap-seconds", "-1"], "--max-gap (got -1.0): give 0"),

@@ -73,12 +73,12 @@ def test_few_rows_start_no_spark_job_and_many_come_to_the_same_in_tasks(
         for number in HOURS:
             write_hour(base, number)
     assert jobs_of(spark, lambda: judge(spark, few)) == 0
-    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
-    assert jobs_of(spark, lambda: judge(spark, many)) == 0, "one machine has no other"
+    by_executors = ("--driver-rows", "0")
+    assert jobs_of(spark, lambda: judge(spark, many, *by_executors)) == 0, "one machine has no other"
     shutil.rmtree(many / CLUSTER / "tables")
     monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
     monkeypatch.setattr(reduction, "_ROWS_AT_ONCE", 5)
-    assert jobs_of(spark, lambda: judge(spark, many)) > 1
+    assert jobs_of(spark, lambda: judge(spark, many, *by_executors)) > 1
     assert verdicts(few, 2) == verdicts(many, 2)
     assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
 
@@ -95,10 +95,9 @@ def test_a_task_says_which_file_it_cannot_use(
         problem = f"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read as Parquet"
     else:
         problem = of_another(tmp_path, 1)
-    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
     monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
     with pytest.raises(SnapshotError, match=problem):
-        judge(spark, tmp_path)
+        judge(spark, tmp_path, "--driver-rows", "0")
 
 
 def change_manifest(base: Path, number: float, **changes: Any) -> None:
