@@ -9,20 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
 from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
-from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
 
-_CONVERTER = "org.apache.spark.sql.execution.datasources.parquet.ParquetToSparkSchemaConverter"
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
 
@@ -118,12 +115,6 @@ def find_history(
     )
 
 
-def require_all(rows: DataFrame, manifest: SnapshotManifest) -> None:
-    """Raise ``SnapshotError`` unless a snapshot has as many rows as its manifest says."""
-    if (seen := rows.count()) != manifest.rows:
-        raise SnapshotError(f"snapshot {manifest.snapshot_id} has {seen} rows where its manifest says {manifest.rows}")
-
-
 def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
     """Return the paths of exactly the files that a manifest names."""
     folder = f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}"
@@ -131,31 +122,31 @@ def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
 
 
 def read_rows(spark: SparkSession, history: History) -> DataFrame:
-    """Read the rows of all snapshots of a history, with the specified schema."""
-    found = {manifest.snapshot_id: rows_of(history, manifest) for manifest in history.read}
-    with_files = [snapshot_id for snapshot_id, files in found.items() if files]
-    if not with_files:
+    """Read the rows of the judged snapshot.
+
+    Raises ``SnapshotError`` if a file cannot be read, or does not have the specified columns.
+    """
+    judged = history.judged
+    files = rows_of(history, judged)
+    if not files:
         return spark.createDataFrame([], SNAPSHOT_SCHEMA)
-    for snapshot_id in {with_files[0], with_files[-1]}:  # a missing column would be read as null
-        _check_columns(spark, snapshot_id, found[snapshot_id][0])
-    return read_stored(spark, SNAPSHOT_SCHEMA).parquet(*(path for files in found.values() for path in files))
-
-
-def _check_columns(spark: SparkSession, snapshot_id: str, path: str) -> None:
-    """Raise ``SnapshotError`` if Spark reads other columns of a file, by its footer; ``read`` would run a job."""
-    converter: Any = getattr(jvm_of(spark, "access to files"), _CONVERTER)  # by its full name, as in Storage
     try:
-        with Storage(spark, path).parquet(path) as file:
-            schema = file.getFileMetaData().getSchema()
-            fields = converter(spark._jsparkSession.sessionState().conf()).convert(schema).fields()
-            found = {str(field.name()): str(field.dataType().simpleString()) for field in fields}
-    except StorageError as exc:
-        raise SnapshotError(half_written(snapshot_id, f"a file is not readable Parquet ({exc})")) from exc
-    for column in SNAPSHOT_SCHEMA:
-        wanted = column.dataType.simpleString()
-        if found.get(column.name) != wanted:
-            problem = f"column {column.name} is {found.get(column.name, 'missing')}, not {wanted}"
-            raise SnapshotError(half_written(snapshot_id, problem))
+        found = {field.name: field.dataType for field in read_stored(spark).parquet(files[0]).schema}
+    except SPARK_ERRORS as exc:
+        problem = f"a file is not readable Parquet ({first_line(exc)})"
+        raise SnapshotError(half_written(judged.snapshot_id, problem)) from exc
+    for column in SNAPSHOT_SCHEMA:  # a missing column would be read as null
+        if found.get(column.name) != column.dataType:
+            other = found[column.name].simpleString() if column.name in found else "missing"
+            problem = f"column {column.name} is {other}, not {column.dataType.simpleString()}"
+            raise SnapshotError(half_written(judged.snapshot_id, problem))
+    return read_stored(spark, SNAPSHOT_SCHEMA).parquet(*files)
+
+
+def require_all(rows: DataFrame, manifest: SnapshotManifest) -> None:
+    """Raise ``SnapshotError`` unless a snapshot has as many rows as its manifest says."""
+    if (seen := rows.count()) != manifest.rows:
+        raise SnapshotError(f"snapshot {manifest.snapshot_id} has {seen} rows where its manifest says {manifest.rows}")
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
-from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
+from airflow_kafka_groups.spark.ledger.snapshots import History, find_history, read_rows
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
 from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import Workers
@@ -181,10 +181,8 @@ def test_a_damaged_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> No
         read(spark, tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["missing", "of another type", "null"])
-def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
-    spark: SparkSession, tmp_path: Path, broken: str
-) -> None:
+def write_broken(base: Path, broken: str) -> None:
+    """Write a snapshot with a column that is not as the contract says."""
     rows, schema = seen(0), ARROW_SCHEMA
     at = ARROW_SCHEMA.get_field_index("error")
     if broken == "missing":
@@ -193,11 +191,32 @@ def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
         schema = ARROW_SCHEMA.set(at, pa.field("error", pa.int32()))
     else:
         rows[0]["state"] = None
-    write_data(tmp_path, snapshot_id(0), rows, schema=schema)
-    write_manifest(tmp_path, snapshot_id(0), 1)
-    found = {"missing": "error is missing", "of another type": "error is int", "null": "1 rows lack"}[broken]
-    with pytest.raises(SnapshotError, match=found):
+    write_data(base, snapshot_id(0), rows, schema=schema)
+    write_manifest(base, snapshot_id(0), 1)
+
+
+BROKEN = {"missing": "error is missing", "of another type": "error is int", "null": "1 rows lack"}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
+    spark: SparkSession, tmp_path: Path, broken: str
+) -> None:
+    write_broken(tmp_path, broken)
+    with pytest.raises(SnapshotError, match=BROKEN[broken]):
         read(spark, tmp_path)
+
+
+@pytest.mark.parametrize("broken", ["missing", "of another type", "cut off"])
+def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(
+    spark: SparkSession, tmp_path: Path, broken: str
+) -> None:
+    write_broken(tmp_path, "null" if broken == "cut off" else broken)
+    if broken == "cut off":
+        part = tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet"
+        part.write_bytes(part.read_bytes()[:-20])
+    with pytest.raises(SnapshotError, match=BROKEN.get(broken, "a file is not readable Parquet")):
+        read_rows(spark, find(spark, tmp_path))
 
 
 @pytest.mark.parametrize(
