@@ -4,7 +4,7 @@ What a group has committed becomes a digest over all its partitions: their numbe
 their 64-bit hashes. It does not depend on the order of the rows. Equal commits have equal digests; unequal ones differ,
 unless both the exclusive-or and the sum of the hashes collide.
 
-Files are read row group by row group, and each part is reduced at once, so memory holds one part and the observations.
+Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
 Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
 which have no more of this package than ``CARRIED``.
 """
@@ -44,6 +44,7 @@ _SHAPES = {"string": pa.types.is_string, "int32": pa.types.is_int32, "int64": pa
 REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem string"
 _KINDS = {"string": pa.string(), "binary": pa.binary()}
 _REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
+_ROWS_AT_ONCE = 250_000
 _NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
 _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
@@ -72,10 +73,8 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
         _check_columns(described.schema.to_arrow_schema())
         options = {"metadata": described, "read_dictionary": _STRINGS, "page_checksum_verification": True}
         with pq.ParquetFile(source, **options) as file:
-            parts = [
-                _observed(file.read_row_group(number, columns=_NAMES, use_threads=False), snapshot_id)
-                for number in range(file.num_row_groups)
-            ]
+            batches = file.iter_batches(_ROWS_AT_ONCE, columns=_NAMES, use_threads=False)
+            parts = [_observed(pa.Table.from_batches([batch]), snapshot_id) for batch in batches]
     except (OSError, pa.ArrowException) as exc:
         raise UnusableFileError(f"it cannot be read as Parquet ({str(exc).strip().partition(chr(10))[0]})") from exc
     return combined(parts)
