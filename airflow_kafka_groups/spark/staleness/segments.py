@@ -47,12 +47,13 @@ class Numbers(NamedTuple):
         return Numbers(self.values[order], None if self.valid is None else self.valid[order])
 
     def sum(self, begins: Ints) -> Numbers:
-        """Add up; null if all are, or if the sum is beyond 64 bits."""
+        """Add up what is not null; a sum beyond 64 bits is the greatest number, of parts as of all of them."""
         values = self._or(0)
-        total = np.add.reduceat(values, begins)
-        fits = np.abs(np.add.reduceat(values.astype(np.float64), begins) - total) < 2.0**62
-        found = self._known_in(begins)
-        return Numbers(total, found if fits.all() else fits & (True if found is None else found))
+        total, about = np.add.reduceat(values, begins), np.add.reduceat(values.astype(np.float64), begins)
+        wrong = np.abs(about - total) > 2.0**62
+        if wrong.any():
+            total = np.where(wrong, np.where(about > 0, _MAX, -_MAX), total)
+        return Numbers(total, self._known_in(begins))
 
     def xor(self, begins: Ints) -> Numbers:
         """Return the exclusive-or; null counts as 0."""

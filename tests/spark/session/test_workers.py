@@ -1,0 +1,49 @@
+"""The driver's threads: results in order, computed ahead but not far, and the first error ends the work."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.workers import Workers
+
+pytestmark = pytest.mark.spark
+
+
+def test_results_come_in_order_and_no_more_than_a_few_are_kept(spark: SparkSession) -> None:
+    asked: list[int] = []
+    second = threading.Event()
+
+    def items() -> Iterator[int]:
+        for number in range(200):
+            asked.append(number)
+            yield number
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert second.wait(30), "the next one is computed meanwhile"
+        second.set()
+        return -number
+
+    with Workers(spark, is_local=False) as workers:
+        for number, result in workers.each(work, items()):
+            assert result == -number
+            assert len(asked) <= number + 2 * 16
+    assert asked == list(range(200))
+
+
+def test_the_first_error_ends_the_work(spark: SparkSession) -> None:
+    done: list[int] = []
+
+    def work(number: int) -> None:
+        if number >= 3:
+            raise ValueError(str(number))
+        done.append(number)
+
+    with Workers(spark, is_local=True) as workers, pytest.raises(ValueError, match="3"):
+        list(workers.each(work, range(10_000)))
+    assert done == [0, 1, 2]
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("observations")]
