@@ -1,7 +1,7 @@
 """What a history shows: lives, idle runs and movement, each rule with its boundary.
 
-The cases are groups of one history, judged together (a judgement costs a second, a row nothing): hours 0 to 4 have a
-snapshot each, hour 4 is judged, and stale is who was idle for 2 hours.
+The cases are groups of one history, judged together: hours 0 to 4 have a snapshot each, hour 4 is judged, and stale is
+who was idle for 2 hours.
 """
 
 from __future__ import annotations
