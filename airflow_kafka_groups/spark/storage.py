@@ -237,8 +237,10 @@ def _named(problem: str) -> Iterator[None]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return what is in a local folder; nothing if it does not exist."""
-    return list(folder.iterdir()) if folder.is_dir() else []
+    """Return what is in a local folder; nothing if it does not exist, and a file itself, as Hadoop does."""
+    if folder.is_dir():
+        return list(folder.iterdir())
+    return [folder] if folder.exists() else []
 
 
 def _is_checksum(name: str) -> bool:

@@ -58,6 +58,17 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
             require_replaceable(spark, other, names, "run_id")
 
 
+def test_a_file_is_no_folder_to_replace(spark: SparkSession, tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    for name in ("mine.csv", "part-0-mine.parquet"):
+        mine = tmp_path / name
+        mine.write_text("1\n")
+        for place in (str(mine), mine.as_uri()):
+            with pytest.raises(ArgumentError, match=f"--output .*has {name}, {REFUSED}"):
+                judge(spark, tmp_path, "--output", place)
+        assert mine.read_text() == "1\n"
+
+
 def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
     """The committer for S3 that Hadoop recommends writes in a folder of this name."""
     write_hour(tmp_path, 0)
