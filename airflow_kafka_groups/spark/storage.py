@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -57,8 +58,12 @@ class Storage:
         """Return the path of a file on a local disk, as Hadoop understands it; ``None`` for any other storage."""
         if not self.is_local:
             return None
-        below = path.removeprefix("file:")
-        return Path("/" + below[2:].partition("/")[2] if below.startswith("//") else below)
+        below = path.removeprefix("file:").removeprefix("//")
+        if below.startswith("/") and os.path.normpath(below) == below:
+            return Path(below)
+        # Relative to the JVM's folder, wherever Python is by now; and ".." in Hadoop leads back through no link.
+        with _named(f"{path} cannot be found"):
+            return Path(str(self._fs.makeQualified(self._path(path)).toUri().getPath()))
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""

@@ -1,0 +1,62 @@
+"""Files on a local disk, which Python reads and writes by itself: they are where Spark and Hadoop look for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.storage import Storage
+from tests.spark.judged import judge, write_hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+
+def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began_in, name = Path.cwd(), f"relative-{uuid4().hex}"
+    monkeypatch.chdir(tmp_path)
+    storage = Storage(spark, name)
+    assert storage.local(f"{name}/file") == began_in / name / "file"
+    try:
+        storage.write_text(f"{name}/file", "x")
+        assert [row.value for row in spark.read.text(name).collect()] == ["x"]
+        assert (storage.files(name), storage.exists(f"{name}/file")) == (["file"], True)
+    finally:
+        storage.delete_folder(name)
+    assert not (began_in / name).exists()
+    assert not list(tmp_path.iterdir())
+
+
+def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """To Hadoop and Spark, ``link/../out`` is ``out``, wherever the link leads."""
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
+    write_hour(tmp_path, 0)
+    mine = tmp_path / "out" / "mine.csv"
+    mine.parent.mkdir()
+    mine.write_text("1\n")
+    with pytest.raises(ArgumentError, match=r"has mine\.csv, which this job did not write"):
+        judge(spark, tmp_path, "--output", f"{tmp_path}/link/../out")
+    assert mine.read_text() == "1\n"
+    judge(spark, tmp_path, "--output", f"{tmp_path}/link/../new")
+    assert list((tmp_path / "new").glob("part-*.parquet"))
+    assert (tmp_path / "new.json").exists()
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])
+def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: Path, form: str) -> None:
+    for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
+        folder = form.format(tmp_path / name)
+        storage = Storage(spark, folder)
+        storage.write_text(f"{folder}/x", "x\n")
+        assert (tmp_path / name / "x").read_text() == "x\n"
+        assert storage.exists(f"{folder}/x")
+        assert storage.files(folder) == ["x"]
+        assert name in storage.folders(form.format(tmp_path))
