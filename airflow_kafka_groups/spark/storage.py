@@ -24,6 +24,8 @@ _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 _IF_ABSENT = "fs.option.create.conditional.overwrite"
 
 _READERS = 8
+_AT_ONCE = 2**20
+"""The bytes that come from the JVM at once: it holds them several times over, as bytes and as text."""
 
 
 class Storage:
@@ -108,7 +110,13 @@ class Storage:
             if here is not None:
                 return here.read_bytes()
             with closing(self._fs.open(self._path(path))) as stream:
-                return bytes(stream.readAllBytes())
+                content = bytearray()
+                while part := stream.readNBytes(_AT_ONCE):
+                    content += part
+                # A JVM that has no memory left for its answer sends an empty one.
+                if (end := stream.getPos()) != len(content):
+                    raise OSError(f"{len(content)} of {end} bytes came from the JVM: give it more spark.driver.memory")
+                return bytes(content)
 
     def read_text(self, path: str) -> str:
         """Read a small file."""
@@ -172,7 +180,8 @@ class Storage:
                     file.write(content)
                 return
             with closing(self._fs.create(self._path(path), replace)) as stream:
-                stream.write(bytearray(content))
+                for at in range(0, len(content), _AT_ONCE):
+                    stream.write(bytearray(content[at : at + _AT_ONCE]))
 
     def move_file(self, path: str, target: str) -> bool:
         """Move a file, creating the target's folder, and return whether it was moved: an existing target stays."""
