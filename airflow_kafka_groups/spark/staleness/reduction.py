@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
@@ -78,19 +78,20 @@ class Reduction:
         for part in _parts(manifests):
             files = [path for manifest in part for path in rows_of(self._history, manifest)]
             found: dict[str, list[pa.Table]] = {manifest.snapshot_id: [] for manifest in part}
-            for row in self._tasks(files).to_pylist() if files else ():
+            for row in self._tasks(files) if files else ():
                 if row["problem"] is not None:
                     raise SnapshotError(half_written(row["snapshot_id"], f"{row['file']}: {row['problem']}"))
                 found[row["snapshot_id"]].append(pa.ipc.open_stream(row["observations"]).read_all())
             for manifest in part:
                 yield manifest, combined(found[manifest.snapshot_id])
 
-    def _tasks(self, files: Sequence[str]) -> pa.Table:
+    def _tasks(self, files: Sequence[str]) -> list[Row]:
         work = by_value(reduce_batches, *CARRIED)
         read = self._spark.read.format("binaryFile").options(**WHOLE).load([*files])
         try:
             with settings_of(self._spark, _FILE_BY_FILE):
-                return read.select("path", "content").mapInArrow(work, REDUCED_SCHEMA).toArrow()
+                # A row for each file. toArrow() would hide why a task failed behind "thrown in awaitResult".
+                return read.select("path", "content").mapInArrow(work, REDUCED_SCHEMA).collect()
         except SPARK_ERRORS as exc:
             raise SnapshotError(f"the data of {self._history.folder} cannot be read: {first_line(exc)}") from exc
 

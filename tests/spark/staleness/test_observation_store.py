@@ -100,6 +100,18 @@ def test_a_task_says_which_file_it_cannot_use(
         judge(spark, tmp_path, "--driver-rows", "0")
 
 
+def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_hour(tmp_path, 0)
+    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    spark.conf.set("spark.sql.sources.binaryFile.maxLength", 1000)
+    try:
+        with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000\.parquet"):
+            judge(spark, tmp_path)
+    finally:
+        spark.conf.unset("spark.sql.sources.binaryFile.maxLength")
+
+
 def change_manifest(base: Path, number: float, **changes: Any) -> None:
     path = manifest_of(base, number)
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
