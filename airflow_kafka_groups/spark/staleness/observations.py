@@ -45,6 +45,9 @@ REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem 
 _KINDS = {"string": pa.string(), "binary": pa.binary()}
 _REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
 _ROWS_AT_ONCE = 250_000
+_NO_TIME = 253_402_300_800_000_000
+"""The microsecond after the last one that Python has a time for."""
+
 _NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
 _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
@@ -136,11 +139,14 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
     if not rows.num_rows:
         return _schema().empty_table()
     rows = rows.unify_dictionaries().combine_chunks()
+    rows.validate(full=True)  # text that is no UTF-8 would fail much later, where no file is known any more
     for run_id in pc.unique(rows["run_id"]).drop_null().to_pylist():
         if run_id != snapshot_id:
             foreign = f"it has rows of snapshot {run_id!r} in the folder of another one, so it was copied or renamed"
             raise UnusableFileError(foreign)
-    size = rows.num_rows
+    size, observed_at = rows.num_rows, Numbers.of(rows["observed_at"])
+    if not ((observed_at.values >= 0) & (observed_at.values < _NO_TIME)).all():
+        raise UnusableFileError("column observed_at has times before 1970 or beyond the year 9999")
     offset, start, end = (Numbers.of(rows[name]) for name in ("committed_offset", "log_start", "log_end"))
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
     has_start, has_end = committed & start.known, committed & end.known
@@ -151,7 +157,8 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
         if not nullable and rows[name].null_count:
             invalid |= ~valid_of(rows[name])
     numbers = {
-        **{name: Numbers.of(rows[name]) for name in ("observed_at", "members", "coordinator")},
+        "observed_at": observed_at,
+        **{name: Numbers.of(rows[name]) for name in ("members", "coordinator")},
         "partitions": Numbers(committed.astype(np.int64)),
         "digest_xor": Numbers(digest.view(np.int64)),
         "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
