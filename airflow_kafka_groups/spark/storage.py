@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -189,7 +190,7 @@ class Storage:
         with _named(f"{path} cannot be moved to {target}"):
             if here is not None and there is not None:
                 there.parent.mkdir(parents=True, exist_ok=True)
-                return not there.exists() and here.rename(there) == there
+                return not there.exists() and shutil.move(here, there) == there  # a link may lead to another disk
             self._fs.mkdirs(self._path(target).getParent())
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from uuid import uuid4
 
@@ -48,6 +50,21 @@ def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(
     judge(spark, tmp_path, "--output", f"{tmp_path}/link/../new")
     assert list((tmp_path / "new").glob("part-*.parquet"))
     assert (tmp_path / "new.json").exists()
+
+
+def test_a_file_is_moved_to_a_folder_that_a_link_puts_on_another_disk(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_disk(*_: object) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+
+    storage = Storage(spark, str(tmp_path))
+    storage.write_text(f"{tmp_path}/x", "x\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "rename", other_disk)
+        assert storage.move_file(f"{tmp_path}/x", f"{tmp_path}/far/x")
+    assert storage.read_text(f"{tmp_path}/far/x") == "x\n"
+    assert storage.files(str(tmp_path)) == []
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])
