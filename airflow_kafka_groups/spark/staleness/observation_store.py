@@ -176,14 +176,21 @@ class ObservationStore:
     def _write(self, made: ObservationManifest, content: bytes) -> None:
         """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
         place, staged = self._file(made), f"{self._stage}/{made.snapshot_id}-{made.file}"
-        with suppress(StorageError):
-            if self._storage.exists(place) and self._storage.read_bytes(place) == content:
-                return
+        if self._has(place, content):
+            return
         self._storage.write_bytes(staged, content)
+        # What another job has put there meanwhile stays: it may be reading it.
+        if self._storage.move_file(staged, place) or self._has(place, content):
+            return
+        self._storage.delete_file(place)
         if not self._storage.move_file(staged, place):
-            self._storage.delete_file(place)
-            if not self._storage.move_file(staged, place):
-                raise StorageError(f"{staged} cannot be moved to {place}")
+            raise StorageError(f"{staged} cannot be moved to {place}")
+
+    def _has(self, path: str, content: bytes) -> bool:
+        """Return whether a file is there with this content."""
+        with suppress(StorageError):
+            return self._storage.exists(path) and self._storage.read_bytes(path) == content
+        return False
 
     def _discard(self, manifest: ObservationManifest) -> None:
         """Delete observations that do not match their manifest or their snapshot, the manifest first."""
