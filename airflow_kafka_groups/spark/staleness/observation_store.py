@@ -171,7 +171,15 @@ class ObservationStore:
                 if other is not None and other.snapshot_id == made.snapshot_id and other.file != made.file:
                     self._discard(other)
                 self._storage.write_text(place, text)
+        self._remove_others(made)
         return made
+
+    def _remove_others(self, made: ObservationManifest) -> None:
+        """Remove what jobs of other versions left of a snapshot: readers of the table would count its groups twice."""
+        folder = f"{self._root}/{PARTITION}={made.snapshot_id}"
+        for name in self._storage.files(folder):
+            if paths.is_data_file(name) and name != made.file:
+                self._storage.delete_file(f"{folder}/{name}")
 
     def _write(self, made: ObservationManifest, content: bytes) -> None:
         """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
