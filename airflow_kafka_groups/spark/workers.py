@@ -26,9 +26,9 @@ class Workers(AbstractContextManager["Workers"]):
     """
 
     def __init__(self, spark: SparkSession, *, is_local: bool) -> None:
-        context = spark.sparkContext
-        # A local master names the cores that it may use; elsewhere the driver has its machine's.
-        cores = int(context.defaultParallelism) if runs_locally(spark) else os.cpu_count() or 1
+        cores = os.cpu_count() or 1
+        if runs_locally(spark):  # and may be allowed fewer of them, or be told to cut data into a thousand pieces
+            cores = min(int(spark.sparkContext.defaultParallelism), cores)
         self._threads = cores if is_local else max(cores, _REMOTE)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="observations")
 
