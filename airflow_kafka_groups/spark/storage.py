@@ -68,6 +68,11 @@ class Storage:
         with _named(f"{path} cannot be found"):
             return Path(str(self._fs.makeQualified(self._path(path)).toUri().getPath()))
 
+    def unchecked(self, path: str) -> Path | None:
+        """Return the path of a file on a local disk if Hadoop has no checksum of it, which only Hadoop compares."""
+        here = self.local(path)
+        return None if here is None or _checksum_of(here).exists() else here
+
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
         return str(self._path(self._path(path).getParent(), name).toString())
@@ -106,9 +111,8 @@ class Storage:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a file."""
-        here = self.local(path)
         with _named(f"{path} cannot be read"):
-            if here is not None:
+            if (here := self.unchecked(path)) is not None:
                 return here.read_bytes()
             with closing(self._fs.open(self._path(path))) as stream:
                 content = bytearray()
@@ -176,7 +180,7 @@ class Storage:
         with _named(f"{path} cannot be written"):
             if here is not None:  # Hadoop starts a process for each local file, for its permissions
                 here.parent.mkdir(parents=True, exist_ok=True)
-                here.with_name(f".{here.name}.crc").unlink(missing_ok=True)  # of what was there before
+                _checksum_of(here).unlink(missing_ok=True)  # of what was there before
                 with here.open("wb" if replace else "xb") as file:
                     file.write(content)
                 return
@@ -190,7 +194,10 @@ class Storage:
         with _named(f"{path} cannot be moved to {target}"):
             if here is not None and there is not None:
                 there.parent.mkdir(parents=True, exist_ok=True)
-                return not there.exists() and shutil.move(here, there) == there  # a link may lead to another disk
+                if there.exists():
+                    return False
+                _checksum_of(there).unlink(missing_ok=True)  # of what was there before
+                return shutil.move(here, there) == there  # a link may lead to another disk
             self._fs.mkdirs(self._path(target).getParent())
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
 
@@ -256,6 +263,10 @@ def _entries(folder: Path) -> list[Path]:
     if folder.is_dir():
         return list(folder.iterdir())
     return [folder] if folder.exists() else []
+
+
+def _checksum_of(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")
 
 
 def _is_checksum(name: str) -> bool:

@@ -64,7 +64,7 @@ class Reduction:
         return combined([self._reduced_file(manifest, path) for path in rows_of(self._history, manifest)])
 
     def _reduced_file(self, manifest: SnapshotManifest, path: str) -> pa.Table:
-        here = self._storage.local(path)
+        here = self._storage.unchecked(path)
         try:
             source = str(here) if here is not None else pa.BufferReader(self._storage.read_bytes(path))
             return reduce_file(source, manifest.snapshot_id)

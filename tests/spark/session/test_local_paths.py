@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
 from airflow_kafka_groups.spark.storage import Storage
-from tests.spark.judged import judge, write_hour
+from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
+from tests.spark.judged import hour_rows, judge, write_hour
+from tests.spark.lake import CLUSTER
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
@@ -65,6 +68,36 @@ def test_a_file_is_moved_to_a_folder_that_a_link_puts_on_another_disk(
         assert storage.move_file(f"{tmp_path}/x", f"{tmp_path}/far/x")
     assert storage.read_text(f"{tmp_path}/far/x") == "x\n"
     assert storage.files(str(tmp_path)) == []
+
+
+def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
+    """A copy from HDFS has checksums, and a snapshot of an earlier version has no others."""
+    for number in (0, 1):
+        write_hour(tmp_path, number)
+    part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
+    content, storage = part.read_bytes(), Storage(spark, str(part))
+    with closing(storage._fs.create(storage._path(str(part)), True)) as stream:
+        stream.write(bytearray(content))
+    assert judge(spark, tmp_path)["snapshots_reduced"] == 2
+    rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
+    part.write_bytes(parquet(rows, ARROW_SCHEMA))
+    with pytest.raises(SnapshotError, match=r"part-00000\.parquet: .*Checksum error"):
+        judge(spark, tmp_path)
+    storage.write_bytes(str(part), content)
+    judge(spark, tmp_path)
+
+
+def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    storage = Storage(spark, str(tmp_path))
+    with closing(storage._fs.create(storage._path(f"{tmp_path}/x"), True)) as stream:
+        stream.write(bytearray(b"before\n"))
+    (tmp_path / "x").unlink()
+    storage.write_text(f"{tmp_path}/y", "after\n")
+    assert storage.move_file(f"{tmp_path}/y", f"{tmp_path}/x")
+    assert storage.read_text(f"{tmp_path}/x") == "after\n"
+    assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])
