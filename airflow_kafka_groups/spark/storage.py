@@ -235,13 +235,17 @@ class Storage:
 
     def delete_file(self, path: str) -> None:
         """Delete a file, if it exists."""
-        with _named(f"{path} cannot be deleted"):
-            self._fs.delete(self._path(path), False)
+        self._delete(path, recursive=False)
 
     def delete_folder(self, path: str) -> None:
         """Delete a folder with everything in it, if it exists."""
+        self._delete(path, recursive=True)
+
+    def _delete(self, path: str, *, recursive: bool) -> None:
         with _named(f"{path} cannot be deleted"):
-            self._fs.delete(self._path(path), True)
+            # Hadoop says no more than that, also where a local folder may not be written to.
+            if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):
+                raise OSError("the storage keeps it: check permissions")
 
     def _statuses(self, folder: str) -> list[Any]:
         with _named(f"{folder} cannot be listed"):

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.output_checks import require_replaceable
+from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen
-from tests.spark.judged import judge, verdict_folder, write_hour
+from tests.spark.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
@@ -76,6 +78,38 @@ def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path:
     (place / "__magic_job-0a1b").mkdir(parents=True)
     judge(spark, tmp_path, "--output", str(place))
     assert not (place / "__magic_job-0a1b").exists()
+
+
+@pytest.mark.parametrize("what", ["summary", "verdicts"])
+def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """A folder of another user: Hadoop answers that nothing was deleted, and raises nothing."""
+    write_hour(tmp_path, 0)
+    judge(spark, tmp_path)
+    kept = verdict_summary(tmp_path, 0) if what == "summary" else verdict_folder(tmp_path, 0)
+    before = sorted(verdict_folder(tmp_path, 0).iterdir())
+
+    class Keeping:
+        def __init__(self, fs: Any) -> None:
+            self.fs = fs
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.fs, name)
+
+        def delete(self, path: Any, recursive: bool) -> bool:
+            return not str(path.toString()).endswith(kept.name) and bool(self.fs.delete(path, recursive))
+
+    begin = Storage.__init__
+
+    def of_another_user(storage: Storage, *arguments: Any) -> None:
+        begin(storage, *arguments)
+        storage._fs = Keeping(storage._fs)
+
+    monkeypatch.setattr(Storage, "__init__", of_another_user)
+    with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
+        judge(spark, tmp_path)
+    assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 
 def test_a_lag_report_replaces_its_own_tables_only(spark: SparkSession, tmp_path: Path) -> None:
