@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -163,6 +166,27 @@ def test_what_a_killed_run_left_out_is_added_by_the_next(spark: SparkSession, da
     assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(1): 2}
     judge(spark, tmp_path, *table)
     assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(0): 2, snapshot_id(1): 2}
+
+
+def test_observations_made_anew_replace_those_of_an_earlier_version(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """They are as many, and have other digests: beside newer ones, each group would seem to have moved."""
+    table = ("--observations-table", f"{database}.observations")
+    write_snapshot(tmp_path, 0, [], files=[], groups=0)
+    for number in (1, 2):
+        write_snapshot(tmp_path, number, seen(number))
+    judge(spark, tmp_path, *table)
+    (partition,) = (tmp_path / "warehouse" / "observations").glob(f"**/snapshot_id={snapshot_id(1)}")
+    (file,) = partition.glob("*.parquet")
+    rows = pq.read_table(file)
+    earlier = pa.array([7], pa.int64())
+    pq.write_table(rows.set_column(rows.column_names.index("digest_xor"), "digest_xor", earlier), file)
+    file.with_name(f".{file.name}.crc").unlink()
+    for path in (tmp_path / CLUSTER / "summaries" / "observations").glob("*.json"):
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+    assert judge(spark, tmp_path, *table)["snapshots_reduced"] == 3
+    assert spark.table("akg.observations").select("digest_xor").distinct().count() == 1
 
 
 @pytest.mark.safety
