@@ -131,7 +131,8 @@ class ObservationStore:
                 table = pq.read_table(
                     pa.BufferReader(content), columns=columns, read_dictionary=_KINDS, use_threads=False
                 )
-                return table if table.num_rows == stored.groups else None
+                extent = (table.num_rows, *_extent(table))
+                return table if extent == (stored.groups, stored.oldest, stored.newest) else None
         return None
 
     def _reduce(self, missing: list[SnapshotManifest]) -> None:
@@ -148,14 +149,14 @@ class ObservationStore:
         """Write observations and their manifest, unless another job has done so, or a killed one."""
         content = _parquet(table) if table.num_rows else b""
         digest = sha256(content).hexdigest() if content else None
-        times = pc.min_max(table["observed_at"].cast(pa.int64()))
+        oldest, newest = _extent(table)
         made = ObservationManifest(
             snapshot_id=manifest.snapshot_id,
             cluster=manifest.cluster,
             source=source_of(manifest, self._history),
             groups=table.num_rows,
-            oldest=_iso(times["min"].as_py()),
-            newest=_iso(times["max"].as_py()),
+            oldest=oldest,
+            newest=newest,
             file=digest and f"part-{digest[:32]}.parquet",
             bytes=len(content),
             sha256=digest,
@@ -224,6 +225,12 @@ def _parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
     return buffer.getvalue()
+
+
+def _extent(table: pa.Table) -> tuple[str | None, str | None]:
+    """Return the times of the first and of the last observation."""
+    times = pc.min_max(table["observed_at"].cast(pa.int64()))
+    return _iso(times["min"].as_py()), _iso(times["max"].as_py())
 
 
 def _iso(micros: int | None) -> str | None:

@@ -186,6 +186,8 @@ DOUBTS: dict[str, Callable[[Path, int], object]] = {
     "an earlier format": lambda base, number: change_manifest(base, number, format=1),
     "a later format": lambda base, number: change_manifest(base, number, format=3),
     "another number of groups": lambda base, number: change_manifest(base, number, groups=7),
+    "a later beginning": lambda base, number: change_manifest(base, number, oldest="2027-01-01T00:00:00.000000Z"),
+    "another end": lambda base, number: change_manifest(base, number, newest="2026-01-01T00:30:00.000000Z"),
     "of another snapshot": lambda base, number: change_manifest(base, number, snapshot_id=snapshot_id(0)),
     "of another cluster": lambda base, number: change_manifest(base, number, cluster="d"),
     "no file": lambda base, number: file_of(base, number).unlink(),
