@@ -11,6 +11,7 @@ which have no more of this package than ``CARRIED``.
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -69,7 +70,7 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
     :param source: a file of Parquet, or its path.
     :param snapshot_id: whose rows it must have.
 
-    Raises ``UnusableFileError``.
+    Raises ``UnusableFileError``; ``OSError`` and ``MemoryError`` say nothing about the file.
     """
     try:
         described = pq.read_metadata(source)
@@ -79,6 +80,8 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
             batches = file.iter_batches(_ROWS_AT_ONCE, columns=_NAMES, use_threads=False)
             parts = [_observed(pa.Table.from_batches([batch]), snapshot_id) for batch in batches]
     except (OSError, pa.ArrowException) as exc:
+        if isinstance(exc, MemoryError) or getattr(exc, "errno", None) not in (None, errno.ENOENT):
+            raise
         raise UnusableFileError(f"it cannot be read as Parquet ({str(exc).strip().partition(chr(10))[0]})") from exc
     return combined(parts)
 

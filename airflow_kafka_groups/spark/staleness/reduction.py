@@ -52,7 +52,7 @@ class Reduction:
     def of(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
         """Return the observations of snapshots, in their order.
 
-        Raises ``SnapshotError`` for one whose rows do not match its manifest.
+        Raises ``SnapshotError`` for one whose rows do not match its manifest, and ``StorageError``.
         """
         rows = sum(manifest.rows for manifest in manifests)
         many = rows > self._driver_rows and not runs_locally(self._spark)
@@ -68,9 +68,11 @@ class Reduction:
         try:
             source = str(here) if here is not None else pa.BufferReader(self._storage.read_bytes(path))
             return reduce_file(source, manifest.snapshot_id)
-        except (StorageError, UnusableFileError) as exc:
+        except UnusableFileError as exc:
             problem = f"{path.rpartition('/')[2]}: {exc}"
             raise SnapshotError(half_written(manifest.snapshot_id, problem)) from exc
+        except (OSError, MemoryError) as exc:  # the snapshot may be sound: to delete its manifest is no remedy
+            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
 
     def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
         """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
+from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
 from tests.spark.judged import hour_rows, judge, write_hour
@@ -81,7 +81,7 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
     assert judge(spark, tmp_path)["snapshots_reduced"] == 2
     rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
     part.write_bytes(parquet(rows, ARROW_SCHEMA))
-    with pytest.raises(SnapshotError, match=r"part-00000\.parquet: .*Checksum error"):
+    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*Checksum error"):
         judge(spark, tmp_path)
     storage.write_bytes(str(part), content)
     judge(spark, tmp_path)

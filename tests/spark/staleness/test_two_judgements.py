@@ -70,7 +70,7 @@ def test_a_job_does_not_take_the_files_of_another_for_its_own(
     list_files = Storage.files
 
     def judged_meanwhile(storage: Storage, folder: str) -> list[str]:
-        if folder.endswith(verdict_folder(tmp_path, 3).name):
+        if folder.endswith(f"verdicts/{verdict_folder(tmp_path, 3).name}"):
             monkeypatch.setattr(Storage, "files", list_files)
             judge(spark, tmp_path, *IDLE)
             verdict_summary(tmp_path, 3).unlink()  # it was killed before that

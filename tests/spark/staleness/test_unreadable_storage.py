@@ -1,0 +1,62 @@
+"""A storage that fails while snapshots are read says nothing about them: nobody is told to delete their manifests.
+
+Without its manifest a snapshot no longer counts, and with it the signs of life in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.storage import Storage
+from tests.spark.judged import judge, write_hour
+
+pytestmark = [pytest.mark.spark, pytest.mark.safety]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        PermissionError(errno.EACCES, os.strerror(errno.EACCES)),
+        OSError(errno.EIO, os.strerror(errno.EIO)),
+        pa.ArrowMemoryError("malloc of size 64 failed"),
+    ],
+    ids=["permission", "disk", "memory"],
+)
+def test_a_local_file_that_cannot_be_read_is_no_damaged_snapshot(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    def fail(*_: Any) -> None:
+        raise problem
+
+    write_hour(tmp_path, 0)
+    monkeypatch.setattr(pq, "read_metadata", fail)
+    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: ") as failed:
+        judge(spark, tmp_path)
+    assert "delete" not in str(failed.value)
+
+
+def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Storage.read_bytes
+
+    def refused(storage: Storage, path: str) -> bytes:
+        if "/data/" in path:
+            raise StorageError(f"{path} cannot be read: AccessDeniedException: expired token")
+        return read(storage, path)
+
+    write_hour(tmp_path, 0)
+    monkeypatch.setattr(Storage, "unchecked", lambda *_: None)
+    monkeypatch.setattr(Storage, "read_bytes", refused)
+    with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
+        judge(spark, tmp_path)
+    assert "delete" not in str(failed.value)
