@@ -97,7 +97,7 @@ class Storage:
         here = self.local(folder)
         with _named(f"{folder} cannot be listed"):
             if here is not None:  # Hadoop starts a process for each local file, for its permissions
-                for inner in (here, *(each for each in _entries(here) if each.is_dir())):
+                for inner in (here, *(Path(each.path) for each in _entries(here) if each.is_dir())):
                     files = (each for each in _entries(inner) if each.is_file() and not _is_checksum(each.name))
                     found.update(((inner.name, each.name), each.stat().st_size) for each in files)
             elif self._fs.exists(self._path(folder)):
@@ -262,11 +262,18 @@ def _named(problem: str) -> Iterator[None]:
         raise StorageError(f"{problem}: {first_line(exc)}") from exc
 
 
-def _entries(folder: Path) -> list[Path]:
-    """Return what is in a local folder; nothing if it does not exist, and a file itself, as Hadoop does."""
-    if folder.is_dir():
-        return list(folder.iterdir())
-    return [folder] if folder.exists() else []
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    """Return what is in a local folder; nothing if it does not exist, and a file itself, as Hadoop does.
+
+    To ask an entry what it is raises its errors; a ``Path`` takes some for "it is not there", and from Python 3.14 all.
+    """
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except FileNotFoundError:
+        return []
+    except NotADirectoryError:
+        return [each for each in _entries(folder.parent) if each.name == folder.name]
 
 
 def _checksum_of(path: Path) -> Path:

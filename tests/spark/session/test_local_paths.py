@@ -100,6 +100,17 @@ def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
 
 
+def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+    """It may be the manifest of the only snapshot that shows a group in use."""
+    for number in (0, 1):
+        write_hour(tmp_path, number)
+    manifest = tmp_path / CLUSTER / "manifests" / f"{snapshot_id(0)}.json"
+    manifest.rename(tmp_path / "manifest")
+    manifest.symlink_to(manifest.name)
+    with pytest.raises(StorageError, match=r"manifests cannot be listed: .*symbolic links"):
+        judge(spark, tmp_path)
+
+
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])
 def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: Path, form: str) -> None:
     for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
