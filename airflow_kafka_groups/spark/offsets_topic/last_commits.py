@@ -70,8 +70,10 @@ class LastCommits:
         found = self.rows.where("last_commit_at IS NOT NULL").selectExpr(
             "group_id", "unix_micros(last_commit_at) AS at"
         )
-        table = found.toArrow()
-        return dict(zip(table["group_id"].to_pylist(), table["at"].to_pylist(), strict=True))
+        times: dict[str, int] = {}
+        for group_id, at in found.collect():  # toArrow() would hide what failed behind "thrown in awaitResult"
+            times[group_id] = max(times.get(group_id, at), at)  # of two rows, which there should not be, the later one
+        return times
 
 
 def read_log(
