@@ -162,12 +162,16 @@ class Storage:
 
     def exists(self, path: str) -> bool:
         """Return whether a file or folder exists."""
+        here = self.local(path)
         with _named(f"{path} cannot be looked for"):
-            return bool(self._fs.exists(self._path(path)))
+            return _is_there(here) if here is not None else bool(self._fs.exists(self._path(path)))
 
     def written_at(self, path: str) -> datetime:
         """Return when a file was written, by the storage's clock."""
+        here = self.local(path)
         with _named(f"{path} cannot be looked for"):
+            if here is not None:
+                return datetime.fromtimestamp(here.stat().st_mtime, UTC)
             return datetime.fromtimestamp(self._fs.getFileStatus(self._path(path)).getModificationTime() / 1000, UTC)
 
     def write_text(self, path: str, text: str, *, replace: bool = True) -> None:
@@ -222,8 +226,8 @@ class Storage:
         return found == text
 
     def _create(self, path: str, data: bytes) -> None:
-        if self.is_local:
-            create_local(Path(str(self._path(path).toUri().getPath())), data)
+        if (here := self.local(path)) is not None:
+            create_local(here, data)
             return
         at_once = self.scheme in _CREATES_AT_ONCE
         written = self._path(path if at_once else self.beside(path, f"_{uuid.uuid4().hex}.tmp"))
@@ -242,8 +246,11 @@ class Storage:
         self._delete(path, recursive=True)
 
     def _delete(self, path: str, *, recursive: bool) -> None:
+        here = self.local(path)
         with _named(f"{path} cannot be deleted"):
-            # Hadoop says no more than that, also where a local folder may not be written to.
+            if here is not None:
+                _remove(here, recursive=recursive)
+                return
             if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):
                 raise OSError("the storage keeps it: check permissions")
 
@@ -274,6 +281,25 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return []
     except NotADirectoryError:
         return [each for each in _entries(folder.parent) if each.name == folder.name]
+
+
+def _is_there(path: Path) -> bool:
+    with suppress(FileNotFoundError, NotADirectoryError):
+        path.stat()
+        return True
+    return False
+
+
+def _remove(path: Path, *, recursive: bool) -> None:
+    """Remove what there is of a local file or folder. Of a link, what it leads to stays."""
+    if path.is_symlink() or not path.is_dir():
+        _checksum_of(path).unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
+    elif not recursive:
+        path.rmdir()
+    while recursive and _is_there(path):
+        with suppress(FileNotFoundError):  # another job removes it, too
+            shutil.rmtree(path)
 
 
 def _checksum_of(path: Path) -> Path:

@@ -31,6 +31,7 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
         storage.write_text(f"{name}/file", "x")
         assert [row.value for row in spark.read.text(name).collect()] == ["x"]
         assert (storage.files(name), storage.exists(f"{name}/file")) == (["file"], True)
+        assert storage.create_text(f"{name}/other", "x")
     finally:
         storage.delete_folder(name)
     assert not (began_in / name).exists()
@@ -109,6 +110,34 @@ def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(spark: SparkSessio
     manifest.symlink_to(manifest.name)
     with pytest.raises(StorageError, match=r"manifests cannot be listed: .*symbolic links"):
         judge(spark, tmp_path)
+
+
+def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path: Path) -> None:
+    """A JVM in the locale C, as in many containers, finds no file whose path is not ASCII.
+
+    Its "not there" left the summary of a run before in place, and its verdicts beside the new ones.
+    """
+    base = f"{tmp_path}/ä"
+    storage = Storage(spark, base)
+    assert storage.is_local
+    storage._fs = None
+    storage.write_text(f"{base}/a/x", "x\n")
+    assert (storage.exists(base), storage.exists(f"{base}/y"), storage.exists(f"{base}/a/x/y")) == (True, False, False)
+    written_at = (tmp_path / "ä" / "a" / "x").stat().st_mtime
+    assert storage.written_at(f"{base}/a/x").timestamp() == pytest.approx(written_at, abs=0.001)
+    assert (storage.create_text(f"{base}/y", "y\n"), storage.read_if_there(f"{base}/z")) == (True, None)
+    (tmp_path / "ä" / ".y.crc").write_bytes(b"of y")
+    storage.delete_file(f"{base}/y")
+    storage.delete_file(f"{base}/y")
+    assert [path.name for path in (tmp_path / "ä").iterdir()] == ["a"]
+    with pytest.raises(StorageError, match="/a cannot be deleted: "):
+        storage.delete_file(f"{base}/a")
+    (tmp_path / "link").symlink_to(tmp_path / "ä" / "a")
+    storage.delete_folder(f"{tmp_path}/link")
+    assert storage.read_text(f"{base}/a/x") == "x\n"
+    storage.delete_folder(base)
+    storage.delete_folder(base)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])

@@ -84,7 +84,7 @@ def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path:
 def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    """A folder of another user: Hadoop answers that nothing was deleted, and raises nothing."""
+    """A folder of another user: of some storages, Hadoop answers that nothing was deleted, and raises nothing."""
     write_hour(tmp_path, 0)
     judge(spark, tmp_path)
     kept = verdict_summary(tmp_path, 0) if what == "summary" else verdict_folder(tmp_path, 0)
@@ -107,6 +107,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
         storage._fs = Keeping(storage._fs)
 
     monkeypatch.setattr(Storage, "__init__", of_another_user)
+    monkeypatch.setattr(Storage, "local", lambda *_: None)
     with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
         judge(spark, tmp_path)
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
