@@ -86,7 +86,7 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
     }
     (file,) = verdict_folder(tmp_path, 1).glob("*.parquet")
     assert summary.pop("files") == [file.name]
-    assert summary.pop("seconds") > 0
+    assert summary.pop("seconds") >= 0
     assert summary.pop("warnings") == []
     assert summary == {
         "job": "judge_staleness",
