@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.local_files import create_local
+from airflow_kafka_groups.spark import local_disk
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
 from airflow_kafka_groups.spark.session import jvm_of
 
@@ -71,7 +71,7 @@ class Storage:
     def unchecked(self, path: str) -> Path | None:
         """Return the path of a file on a local disk if Hadoop has no checksum of it, which only Hadoop compares."""
         here = self.local(path)
-        return None if here is None or _checksum_of(here).exists() else here
+        return None if here is None or local_disk.has_checksum(here) else here
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
@@ -79,28 +79,28 @@ class Storage:
 
     def folders(self, folder: str) -> list[str]:
         """Return the sorted names of the folders in a folder; none if it does not exist."""
-        if (here := self.local(folder)) is not None:
-            with _named(f"{folder} cannot be listed"):
-                return sorted(each.name for each in _entries(here) if each.is_dir())
-        return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
+        here = self.local(folder)
+        with _named(f"{folder} cannot be listed"):
+            if here is not None:
+                return local_disk.folders(here)
+            return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
 
     def files(self, folder: str) -> list[str]:
         """Return the sorted names of the files in a folder; none if it does not exist."""
-        if (here := self.local(folder)) is not None:
-            with _named(f"{folder} cannot be listed"):
-                return sorted(each.name for each in _entries(here) if each.is_file() and not _is_checksum(each.name))
-        return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
+        here = self.local(folder)
+        with _named(f"{folder} cannot be listed"):
+            if here is not None:
+                return local_disk.files(here)
+            return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
 
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
         found: dict[tuple[str, str], int] = {}
         here = self.local(folder)
         with _named(f"{folder} cannot be listed"):
-            if here is not None:  # Hadoop starts a process for each local file, for its permissions
-                for inner in (here, *(Path(each.path) for each in _entries(here) if each.is_dir())):
-                    files = (each for each in _entries(inner) if each.is_file() and not _is_checksum(each.name))
-                    found.update(((inner.name, each.name), each.stat().st_size) for each in files)
-            elif self._fs.exists(self._path(folder)):
+            if here is not None:
+                return local_disk.files_below(here)
+            if self._fs.exists(self._path(folder)):
                 # An object store answers a thousand files at once, in whatever folders.
                 every = self._fs.listFiles(self._path(folder), True)
                 while every.hasNext():
@@ -164,7 +164,7 @@ class Storage:
         """Return whether a file or folder exists."""
         here = self.local(path)
         with _named(f"{path} cannot be looked for"):
-            return _is_there(here) if here is not None else bool(self._fs.exists(self._path(path)))
+            return local_disk.is_there(here) if here is not None else bool(self._fs.exists(self._path(path)))
 
     def written_at(self, path: str) -> datetime:
         """Return when a file was written, by the storage's clock."""
@@ -182,11 +182,8 @@ class Storage:
         """Write a file at once. Without ``replace``, raise ``StorageError`` if it exists."""
         here = self.local(path)
         with _named(f"{path} cannot be written"):
-            if here is not None:  # Hadoop starts a process for each local file, for its permissions
-                here.parent.mkdir(parents=True, exist_ok=True)
-                _checksum_of(here).unlink(missing_ok=True)  # of what was there before
-                with here.open("wb" if replace else "xb") as file:
-                    file.write(content)
+            if here is not None:
+                local_disk.write(here, content, replace=replace)
                 return
             with closing(self._fs.create(self._path(path), replace)) as stream:
                 for at in range(0, len(content), _AT_ONCE):
@@ -197,11 +194,7 @@ class Storage:
         here, there = self.local(path), self.local(target)
         with _named(f"{path} cannot be moved to {target}"):
             if here is not None and there is not None:
-                there.parent.mkdir(parents=True, exist_ok=True)
-                if there.exists():
-                    return False
-                _checksum_of(there).unlink(missing_ok=True)  # of what was there before
-                return shutil.move(here, there) == there  # a link may lead to another disk
+                return local_disk.move(here, there)
             self._fs.mkdirs(self._path(target).getParent())
             return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
 
@@ -249,15 +242,14 @@ class Storage:
         here = self.local(path)
         with _named(f"{path} cannot be deleted"):
             if here is not None:
-                _remove(here, recursive=recursive)
+                local_disk.remove(here, recursive=recursive)
                 return
             if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):
                 raise OSError("the storage keeps it: check permissions")
 
     def _statuses(self, folder: str) -> list[Any]:
-        with _named(f"{folder} cannot be listed"):
-            there = self._path(folder)
-            return list(self._fs.listStatus(there)) if self._fs.exists(there) else []
+        there = self._path(folder)
+        return list(self._fs.listStatus(there)) if self._fs.exists(there) else []
 
 
 @contextmanager
@@ -267,48 +259,6 @@ def _named(problem: str) -> Iterator[None]:
         yield
     except (OSError, UnicodeDecodeError, *SPARK_ERRORS) as exc:
         raise StorageError(f"{problem}: {first_line(exc)}") from exc
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """Return what is in a local folder; nothing if it does not exist, and a file itself, as Hadoop does.
-
-    To ask an entry what it is raises its errors; a ``Path`` takes some for "it is not there", and from Python 3.14 all.
-    """
-    try:
-        with os.scandir(folder) as found:
-            return list(found)
-    except FileNotFoundError:
-        return []
-    except NotADirectoryError:
-        return [each for each in _entries(folder.parent) if each.name == folder.name]
-
-
-def _is_there(path: Path) -> bool:
-    with suppress(FileNotFoundError, NotADirectoryError):
-        path.stat()
-        return True
-    return False
-
-
-def _remove(path: Path, *, recursive: bool) -> None:
-    """Remove what there is of a local file or folder. Of a link, what it leads to stays."""
-    if path.is_symlink() or not path.is_dir():
-        _checksum_of(path).unlink(missing_ok=True)
-        path.unlink(missing_ok=True)
-    elif not recursive:
-        path.rmdir()
-    while recursive and _is_there(path):
-        with suppress(FileNotFoundError):  # another job removes it, too
-            shutil.rmtree(path)
-
-
-def _checksum_of(path: Path) -> Path:
-    return path.with_name(f".{path.name}.crc")
-
-
-def _is_checksum(name: str) -> bool:
-    """Return whether a local file is what Hadoop keeps beside another one; Hadoop shows none."""
-    return name.startswith(".") and name.endswith(".crc")
 
 
 def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: bool) -> list[str]:

@@ -55,7 +55,9 @@ class Reduction:
         Raises ``SnapshotError`` for one whose rows do not match its manifest, and ``StorageError``.
         """
         rows = sum(manifest.rows for manifest in manifests)
-        many = rows > self._driver_rows and not runs_locally(self._spark)
+        # Of a disk, threads read more than tasks; from elsewhere, tasks get more than comes through the JVM's socket.
+        alone = runs_locally(self._spark) and self._storage.is_local
+        many = rows > self._driver_rows and not alone
         for manifest, table in self._by_cluster(manifests) if many else self._workers.each(self._reduced, manifests):
             self._check(manifest, table)
             yield manifest, table

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -47,3 +50,16 @@ def test_the_first_error_ends_the_work(spark: SparkSession) -> None:
         list(workers.each(work, range(10_000)))
     assert done == [0, 1, 2]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("observations")]
+
+
+@pytest.mark.parametrize(("parallelism", "at_once"), [(1, 2), (1000, 4)])
+def test_a_session_for_many_partitions_is_no_machine_with_many_cores(
+    monkeypatch: pytest.MonkeyPatch, parallelism: int, at_once: int
+) -> None:
+    """``spark.default.parallelism`` is often set to hundreds, and each result is a snapshot's observations."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[*]", defaultParallelism=parallelism))
+    snapshots = iter(range(5000))
+    with Workers(spark, is_local=True) as workers:
+        assert next(workers.each(str, snapshots)) == (0, "0")
+    assert next(snapshots) == at_once

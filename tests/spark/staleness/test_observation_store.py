@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +17,6 @@ from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.staleness import reduction
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
@@ -52,64 +50,6 @@ def manifest_of(base: Path, number: float) -> Path:
 def file_of(base: Path, number: float) -> Path:
     (file,) = (base / CLUSTER / "tables" / "observations" / f"snapshot_id={snapshot_id(number)}").glob("*.parquet")
     return file
-
-
-def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
-    """Return how many Spark jobs a function starts."""
-    group = uuid.uuid4().hex
-    spark.sparkContext.setJobGroup(group, "counted")
-    try:
-        work()
-    finally:
-        spark.sparkContext._jsc.clearJobGroup()
-    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
-
-
-def test_few_rows_start_no_spark_job_and_many_come_to_the_same_in_tasks(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    few, many = tmp_path / "few", tmp_path / "many"
-    for base in (few, many):
-        for number in HOURS:
-            write_hour(base, number)
-    assert jobs_of(spark, lambda: judge(spark, few)) == 0
-    by_executors = ("--driver-rows", "0")
-    assert jobs_of(spark, lambda: judge(spark, many, *by_executors)) == 0, "one machine has no other"
-    shutil.rmtree(many / CLUSTER / "tables")
-    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
-    monkeypatch.setattr(reduction, "_ROWS_AT_ONCE", 5)
-    assert jobs_of(spark, lambda: judge(spark, many, *by_executors)) > 1
-    assert verdicts(few, 2) == verdicts(many, 2)
-    assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
-
-
-@pytest.mark.parametrize("spoil", ["bytes", "rows"])
-def test_a_task_says_which_file_it_cannot_use(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
-) -> None:
-    write_hour(tmp_path, 0)
-    if spoil == "bytes":
-        part = write_data(tmp_path, snapshot_id(1), hour_rows(1))
-        write_manifest(tmp_path, snapshot_id(1), 2)
-        cut_off(part)
-        problem = f"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read as Parquet"
-    else:
-        problem = of_another(tmp_path, 1)
-    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
-    with pytest.raises(SnapshotError, match=problem):
-        judge(spark, tmp_path, "--driver-rows", "0")
-
-
-def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_hour(tmp_path, 0)
-    monkeypatch.setattr(reduction, "MANY_ROWS", 0)
-    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
-    spark.conf.set("spark.sql.sources.binaryFile.maxLength", 1000)
-    try:
-        with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000\.parquet"):
-            judge(spark, tmp_path)
-    finally:
-        spark.conf.unset("spark.sql.sources.binaryFile.maxLength")
 
 
 def change_manifest(base: Path, number: float, **changes: Any) -> None:

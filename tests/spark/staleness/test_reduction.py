@@ -1,0 +1,78 @@
+"""Where snapshots are reduced: in the driver's threads, or in Spark's tasks, which come to the same."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.spark.staleness import reduction
+from tests.spark.histories import snapshot_id
+from tests.spark.judged import hour_rows, judge, verdicts, write_hour
+from tests.spark.lake import CLUSTER, write_data, write_manifest
+from tests.spark.staleness.test_observation_store import HOURS, cut_off, file_of, of_another
+
+pytestmark = pytest.mark.spark
+
+BY_EXECUTORS = ("--driver-rows", "0")
+
+
+def jobs_of(spark: SparkSession, work: Callable[[], object]) -> int:
+    """Return how many Spark jobs a function starts."""
+    group = uuid.uuid4().hex
+    spark.sparkContext.setJobGroup(group, "counted")
+    try:
+        work()
+    finally:
+        spark.sparkContext._jsc.clearJobGroup()
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
+
+
+def test_few_rows_start_no_spark_job_and_many_come_to_the_same_in_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few, many = tmp_path / "few", tmp_path / "many"
+    for base in (few, many):
+        for number in HOURS:
+            write_hour(base, number)
+    assert jobs_of(spark, lambda: judge(spark, few)) == 0
+    assert jobs_of(spark, lambda: judge(spark, many, *BY_EXECUTORS)) == 0, "one machine has no other"
+    shutil.rmtree(many / CLUSTER / "tables")
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    monkeypatch.setattr(reduction, "_ROWS_AT_ONCE", 5)
+    assert jobs_of(spark, lambda: judge(spark, many, *BY_EXECUTORS)) > 1
+    assert verdicts(few, 2) == verdicts(many, 2)
+    assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
+
+
+@pytest.mark.parametrize("spoil", ["bytes", "rows"])
+def test_a_task_says_which_file_it_cannot_use(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoil: str
+) -> None:
+    write_hour(tmp_path, 0)
+    if spoil == "bytes":
+        part = write_data(tmp_path, snapshot_id(1), hour_rows(1))
+        write_manifest(tmp_path, snapshot_id(1), 2)
+        cut_off(part)
+        problem = f"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read as Parquet"
+    else:
+        problem = of_another(tmp_path, 1)
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    with pytest.raises(SnapshotError, match=problem):
+        judge(spark, tmp_path, *BY_EXECUTORS)
+
+
+def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_hour(tmp_path, 0)
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    spark.conf.set("spark.sql.sources.binaryFile.maxLength", 1000)
+    try:
+        with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000\.parquet"):
+            judge(spark, tmp_path, *BY_EXECUTORS)
+    finally:
+        spark.conf.unset("spark.sql.sources.binaryFile.maxLength")
