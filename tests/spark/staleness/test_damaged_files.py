@@ -1,0 +1,52 @@
+"""A snapshot's file with a flipped bit is read as it was written or not at all, also outside of checksums."""
+
+from __future__ import annotations
+
+import io
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.spark.staleness.observations import UnusableRowsError, reduce_file
+from tests.spark.histories import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
+
+pytestmark = pytest.mark.spark
+
+STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
+HEADER = 24
+"""At least the bytes before a page's content. Checksums cover the content only."""
+
+
+def reduce(content: bytes) -> pa.Table:
+    return reduce_file(pa.BufferReader(content), snapshot_id(0))
+
+
+@pytest.mark.parametrize("column", STRINGS)
+def test_a_flipped_bit_before_a_dictionary_makes_no_value_null(column: str) -> None:
+    errors = ["not authorized", None, "timed out", None]
+    rows = flat([seen(0, group=f"g{number}", error=error) for number, error in enumerate(errors)])
+    content = parquet(rows)
+    expected = reduce(content)
+    chunk = pq.read_metadata(pa.BufferReader(content)).row_group(0).column(ARROW_SCHEMA.get_field_index(column))
+    refused = 0
+    for place in range(chunk.dictionary_page_offset, chunk.dictionary_page_offset + HEADER):
+        for bit in range(8):
+            flipped = bytearray(content)
+            flipped[place] ^= 1 << bit
+            try:
+                assert reduce(bytes(flipped)).equals(expected), (place, bit)
+            except UnusableRowsError:
+                refused += 1
+    assert refused > HEADER
+
+
+@pytest.mark.parametrize("column", ["group_id", "topic", "metadata", "state", "error", "run_id"])
+def test_a_string_that_is_not_utf_8_is_named_as_what_cannot_be_read(column: str) -> None:
+    table = pa.Table.from_pylist(flat([seen(0, error="not authorized")]), ARROW_SCHEMA)
+    damaged = pa.array([b"\xff"], pa.binary()).view(pa.string())
+    buffer = io.BytesIO()
+    pq.write_table(table.set_column(ARROW_SCHEMA.get_field_index(column), column, damaged), buffer)
+    with pytest.raises(UnusableRowsError, match="it cannot be read as Parquet"):
+        reduce(buffer.getvalue())
