@@ -41,7 +41,14 @@ _SAME = ("group_type", "protocol_type", "state")
 
 _TEXTS = ("group_id", *_SAME, "error")
 _STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
-_SHAPES = {"string": pa.types.is_string, "int32": pa.types.is_int32, "int64": pa.types.is_int64}
+_SHAPES = {
+    "string": pa.types.is_string,
+    "int32": pa.types.is_int32,
+    "int64": pa.types.is_int64,
+    # Of any zone, and of no other unit: in a footer, which has no checksum, one bit makes nanoseconds of it.
+    "timestamp": lambda other: pa.types.is_timestamp(other) and other.unit == "us" and other.tz is not None,
+}
+_WRITTEN = {"timestamp": "timestamp[us, tz=UTC]"}
 REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem string"
 _KINDS = {"string": pa.string(), "binary": pa.binary()}
 _REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
@@ -79,7 +86,7 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
         with pq.ParquetFile(source, **options) as file:
             batches = file.iter_batches(_ROWS_AT_ONCE, columns=_NAMES, use_threads=False)
             parts = [_observed(pa.Table.from_batches([batch]), snapshot_id) for batch in batches]
-    except (OSError, pa.ArrowException) as exc:
+    except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the names of columns are not validated either
         if isinstance(exc, MemoryError) or getattr(exc, "errno", None) not in (None, errno.ENOENT):
             raise
         raise UnusableFileError(f"it cannot be read as Parquet ({str(exc).strip().partition(chr(10))[0]})") from exc
@@ -132,20 +139,18 @@ def _check_columns(found: pa.Schema) -> None:
         other = found.field(name).type
         if pa.types.is_dictionary(other):
             other = other.value_type
-        fits = pa.types.is_timestamp(other) and bool(other.tz) if kind == "timestamp" else _SHAPES[kind](other)
-        if not fits:
-            raise UnusableFileError(f"column {name} is {other}, not {kind}")
+        if not _SHAPES[kind](other):
+            raise UnusableFileError(f"column {name} is {other}, not {_WRITTEN.get(kind, kind)}")
 
 
 def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
     """Reduce rows."""
     if not rows.num_rows:
         return _schema().empty_table()
-    # Pages' headers have no checksums: a flipped bit there shortens a dictionary, and a place behind its end has to be an
-    # error, not a null. Nothing but this compares places with dictionaries, or tells that a string is not UTF-8.
+    # Pages' headers have no checksums: a flipped bit there shortens a dictionary, and a place behind its end has to be
+    # an error, not a null. Only this compares places with dictionaries, and tells that a string is not UTF-8.
     rows.validate(full=True)
     rows = rows.unify_dictionaries().combine_chunks()
-    rows.validate(full=True)  # text that is no UTF-8 would fail much later, where no file is known any more
     for run_id in pc.unique(rows["run_id"]).drop_null().to_pylist():
         if run_id != snapshot_id:
             foreign = f"it has rows of snapshot {run_id!r} in the folder of another one, so it was copied or renamed"

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
-from airflow_kafka_groups.spark.staleness.observations import UnusableRowsError, reduce_file
+from airflow_kafka_groups.spark.staleness.observations import UnusableFileError, reduce_file
 from tests.spark.histories import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
 
 pytestmark = pytest.mark.spark
@@ -37,7 +37,7 @@ def test_a_flipped_bit_before_a_dictionary_makes_no_value_null(column: str) -> N
             flipped[place] ^= 1 << bit
             try:
                 assert reduce(bytes(flipped)).equals(expected), (place, bit)
-            except UnusableRowsError:
+            except UnusableFileError:
                 refused += 1
     assert refused > HEADER
 
@@ -48,5 +48,29 @@ def test_a_string_that_is_not_utf_8_is_named_as_what_cannot_be_read(column: str)
     damaged = pa.array([b"\xff"], pa.binary()).view(pa.string())
     buffer = io.BytesIO()
     pq.write_table(table.set_column(ARROW_SCHEMA.get_field_index(column), column, damaged), buffer)
-    with pytest.raises(UnusableRowsError, match="it cannot be read as Parquet"):
+    with pytest.raises(UnusableFileError, match="it cannot be read as Parquet"):
         reduce(buffer.getvalue())
+
+
+@pytest.mark.parametrize("unit", ["ms", "ns"])
+def test_a_time_in_another_unit_is_refused(unit: str) -> None:
+    """One bit of a file's footer, which has no checksum, makes nanoseconds of microseconds: it would be 1970."""
+    column = ARROW_SCHEMA.get_field_index("observed_at")
+    schema = ARROW_SCHEMA.set(column, pa.field("observed_at", pa.timestamp(unit, tz="UTC")))
+    with pytest.raises(
+        UnusableFileError, match=rf"column observed_at is timestamp\[{unit}, tz=UTC\], not timestamp\[us"
+    ):
+        reduce(parquet(seen(0), schema))
+
+
+def test_a_flipped_bit_in_the_footer_moves_no_time() -> None:
+    content = parquet(seen(0))
+    expected = reduce(content)["observed_at"]
+    size = int.from_bytes(content[-8:-4], "little")
+    for place in range(len(content) - 8 - size, len(content) - 8):
+        flipped = bytearray(content)
+        flipped[place] ^= 0b0001_0000
+        try:
+            assert reduce(bytes(flipped))["observed_at"].equals(expected), place
+        except UnusableFileError:
+            continue
