@@ -43,7 +43,7 @@ class JudgedHistory:
     :param oldest: the time of the first observation in complete snapshots (ISO 8601); ``None`` without any.
     :param newest: the time of the last one.
     :param reduced: the number of snapshots whose rows were read, because they had no observations that could be used.
-    :param observed_from: when the observations of each complete snapshot begin, in microseconds since 1970.
+    :param observed_from: when the observations of each complete snapshot begin, in microseconds since 1970, sorted.
     """
 
     lives: Lives
@@ -91,7 +91,7 @@ def judged_history(
         oldest=min((each.oldest for each in complete if each.oldest), default=None),
         newest=max((each.newest for each in complete if each.newest), default=None),
         reduced=len(store.reduced),
-        observed_from=[(parse_time(each.oldest) - _EPOCH) // _MICROSECOND for each in complete if each.oldest],
+        observed_from=sorted((parse_time(each.oldest) - _EPOCH) // _MICROSECOND for each in complete if each.oldest),
         store=store,
     )
 

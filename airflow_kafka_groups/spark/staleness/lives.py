@@ -20,6 +20,7 @@ metadata, forwards or backwards. A commit of the same offset with other metadata
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -82,13 +83,13 @@ class Life(NamedTuple):
         No group becomes older by it.
 
         :param committed_at: when the group committed last; ``None`` if that is not known.
-        :param observed_from: when the observations of each complete snapshot begin.
+        :param observed_from: when the observations of each complete snapshot begin, sorted: there may be thousands.
         """
         if committed_at is None:
             return self
         observations, moved = self.observations, max(self.last_moved_at or committed_at, committed_at)
         if observations and committed_at > max(self.empty_since or 0, self.last_moved_at or 0):
-            observations = min(observations, sum(each >= committed_at for each in observed_from))
+            observations = min(observations, len(observed_from) - bisect_left(observed_from, committed_at))
         return self._replace(observations=observations, last_moved_at=moved)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,27 @@ def test_observations_are_counted_from_the_last_commit(at: float, observations: 
     committed_at, *begun = (int(hour(number).timestamp()) * 1_000_000 for number in (at, *times))
     (row,) = judged([found.with_last_commit(committed_at, begun)], policy)
     assert (row["observations"], row["verdict"]) == (observations, verdict), row["reason"]
+
+
+class Counted(Sequence[int]):
+    """The times of many snapshots, which counts the reads."""
+
+    def __init__(self, *times: int) -> None:
+        self.times, self.reads = times, 0
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, index: Any) -> Any:
+        self.reads += 1
+        return self.times[index]
+
+
+def test_a_commit_is_found_among_thousands_of_snapshots_without_a_look_at_each() -> None:
+    begun = Counted(*(int(hour(number).timestamp()) * 1_000_000 for number in range(-4996, 4)))
+    (found,) = lives(reduced([seen(number) for number in range(4)]), policy=StalenessPolicy(min_idle_seconds=HOUR))
+    assert found.with_last_commit(begun.times[-2], begun).observations == 2
+    assert begun.reads < 20
 
 
 def test_a_commit_counts_although_its_offset_was_removed_since(spark: SparkSession) -> None:
