@@ -31,7 +31,7 @@ from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import StorageError
-from airflow_kafka_groups.spark.frames import read_stored
+from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.staleness.lives import READ
 from airflow_kafka_groups.spark.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
@@ -115,8 +115,11 @@ class ObservationStore:
         return found
 
     def read(self, stored: Iterable[ObservationManifest]) -> DataFrame:
-        """Return observations for Spark. At least one snapshot must have some."""
-        return read_stored(self._spark).parquet(*(self._file(each) for each in stored if each.file is not None))
+        """Return observations for Spark."""
+        files = [self._file(each) for each in stored if each.file is not None]
+        if not files:
+            return self._spark.createDataFrame([], OBSERVATION_SCHEMA)
+        return read_stored(self._spark).parquet(*files)
 
     def _verified(self, snapshot_id: str) -> pa.Table | None:
         """Read observations, ``None`` if they are not there as they were written."""
