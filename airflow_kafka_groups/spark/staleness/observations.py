@@ -173,9 +173,9 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
         "partitions": Numbers(committed.astype(np.int64)),
         "digest_xor": Numbers(digest.view(np.int64)),
         "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
-        "lag": Numbers(np.maximum(lag, 0), has_end),
+        "lag": Numbers(np.where(end.values > offset.values, lag, 0), has_end),  # a difference may be beyond 64 bits
         "lag_unknown": Numbers((committed & ~(has_start & has_end)).astype(np.int64)),
-        "lost": Numbers(np.maximum(lost, 0), has_start & has_end),
+        "lost": Numbers(np.where(start.values > offset.values, lost, 0), has_start & has_end),
         "log_start": Numbers(start.values, has_start),
         "nearest": Numbers(-lost, has_start),
         "rows": Numbers(np.ones(size, np.int64)),

@@ -126,3 +126,19 @@ def test_a_task_returns_what_it_found_in_each_file() -> None:
     assert pa.ipc.open_stream(found["observations"][0]).read_all() == reduce(seen(0))
     assert found["observations"][1] is None
     assert "in the folder of another one" in found["problem"][1]
+
+
+def test_what_is_not_known_of_one_partition_is_left_out() -> None:
+    offsets: dict[tuple[str, int], Committed] = dict.fromkeys([("t", 0), ("t", 1), ("t", 2)], 0)
+    ends: dict[tuple[str, int], tuple[int | None, int | None]] = {
+        ("t", 0): (None, None),
+        ("t", 1): (None, 9),
+        ("t", 2): (5, 7),
+    }
+    (row,) = reduce(seen(0, offsets=offsets, ends=ends)).to_pylist()
+    assert (row["lag"], row["lost"], row["log_start"], row["lag_unknown"]) == (16, 5, 5, 2)
+
+
+def test_a_log_that_ends_far_before_an_offset_has_no_lag() -> None:
+    (row,) = reduce(seen(0, offsets={("t", 0): BIGGEST}, ends={("t", 0): (-BIGGEST, -BIGGEST)})).to_pylist()
+    assert (row["lag"], row["lost"]) == (0, 0)
