@@ -27,7 +27,7 @@ class Workers(AbstractContextManager["Workers"]):
 
     def __init__(self, spark: SparkSession, *, is_local: bool) -> None:
         cores = os.cpu_count() or 1
-        if runs_locally(spark):  # and may be allowed fewer of them, or be told to cut data into a thousand pieces
+        if runs_locally(spark):  # with fewer of them, or with a thousand partitions
             cores = min(int(spark.sparkContext.defaultParallelism), cores)
         self._threads = cores if is_local else max(cores, _REMOTE)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="observations")

@@ -55,13 +55,13 @@ class JudgedHistory:
     store: ObservationStore
 
     def add_to(self, table: CatalogueTable, cluster: str) -> None:
-        """Write the observations that a table lacks, such as those of a killed run, and those made anew.
+        """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
         The latter have other digests than an earlier version's, or are of other rows.
         """
         there, stored = table.counts(cluster), self.store.stored
-        anew = {name for name in self.store.reduced if stored[name].groups}
-        lacking = {name: each for name, each in stored.items() if there.get(name, 0) != each.groups or name in anew}
+        again = {name for name in self.store.reduced if stored[name].groups}
+        lacking = {name: each for name, each in stored.items() if there.get(name, 0) != each.groups or name in again}
         if lacking:
             rows = self.store.read(lacking.values()).withColumn("snapshot_id", F.col("run_id"))
             table.replace(cluster, rows, {name: each.groups for name, each in lacking.items()})
