@@ -111,7 +111,9 @@ def reduce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             try:
                 table = reduce_file(pa.BufferReader(content.as_buffer()), row["snapshot_id"])
                 with pa.BufferOutputStream() as stream:
-                    with pa.ipc.new_stream(stream, table.schema) as writer:
+                    # The driver's JVM holds the answers of many tasks at once.
+                    options = pa.ipc.IpcWriteOptions(compression="zstd")
+                    with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
                         writer.write_table(table)
                     row["observations"] = stream.getvalue().to_pybytes()
             except UnusableFileError as exc:
