@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from hashlib import sha256
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.job_files import JobFiles
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import History
+from airflow_kafka_groups.spark.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.spark.staleness.lives import Lives
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -32,6 +27,7 @@ from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SCHEMA = arrow_schema(VERDICT_COLUMNS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,33 +102,26 @@ def write_verdicts(
 
     Raises ``JobError`` if the folder has other files afterwards than were written.
     """
-    own, written = JobFiles(), {}
     counts = {name.value: {"groups": 0, "lag": 0} for name in VerdictName}
-    storage.delete_folder(output)
-    for number, part in enumerate(verdicts):
-        for row in part:
-            found = counts[row["verdict"]]
-            found["groups"] += 1
-            found["lag"] += row["lag"] or 0
-        content = _parquet(part)
-        storage.write_bytes(f"{output}/{own.name(number)}", content)
-        written[own.name(number)] = sha256(content).digest()
-    files = [name for name in storage.files(output) if is_data_file(name)]
-    own.require_own(output, files, "judged")
-    there = {name: sha256(storage.read_bytes(f"{output}/{name}")).digest() for name in files}
-    if there != written:
-        raise JobError(f"{output} does not have the verdicts that were written: another job wrote there. Run it again")
-    return counts, files
+
+    def counted() -> Iterator[pa.Table]:
+        for part in verdicts:
+            for row in part:
+                found = counts[row["verdict"]]
+                found["groups"] += 1
+                found["lag"] += row["lag"] or 0
+            yield _table(part)
+
+    folder = ReplacedFolder(storage, output)
+    folder.write(_SCHEMA, counted(), rows_of_a_file=1)
+    return counts, folder.verify("verdicts", "judged")
 
 
-def _parquet(rows: Sequence[Mapping[str, Any]]) -> bytes:
-    """Return rows of ``VERDICT_COLUMNS`` as a file."""
+def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+    """Return rows of ``VERDICT_COLUMNS``."""
     columns = []
-    schema = arrow_schema(VERDICT_COLUMNS)
-    for field in schema:
+    for field in _SCHEMA:
         instant = pa.types.is_timestamp(field.type)
         column = pa.array([row[field.name] for row in rows], pa.int64() if instant else field.type)
         columns.append(column.cast(field.type) if instant else column)
-    buffer = io.BytesIO()
-    pq.write_table(pa.table(columns, schema=schema), buffer, compression="zstd", write_page_checksum=True)
-    return buffer.getvalue()
+    return pa.table(columns, schema=_SCHEMA)

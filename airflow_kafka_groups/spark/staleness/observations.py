@@ -11,7 +11,6 @@ which have no more of this package than ``CARRIED``.
 
 from __future__ import annotations
 
-import errno
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
@@ -21,41 +20,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from airflow_kafka_groups.contracts import arrow_schema as schemas
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
-from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS
+from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.spark.ledger import snapshot_rows
+from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.spark.staleness import segments
 from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, begins_of, encoded, valid_of
 
-CARRIED = (sys.modules[__name__], segments, schemas, columns)
+CARRIED = (sys.modules[__name__], segments, snapshot_rows, schemas, columns)
 """The modules that a task needs."""
 
 _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = np.uint64(24)  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
-_NAMES = [column.name for column in SNAPSHOT_COLUMNS]
 _SAME = ("group_type", "protocol_type", "state")
 """What all rows of a group say alike."""
 
 _TEXTS = ("group_id", *_SAME, "error")
-_STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
-_SHAPES = {
-    "string": pa.types.is_string,
-    "int32": pa.types.is_int32,
-    "int64": pa.types.is_int64,
-    # Of any zone, and of no other unit: in a footer, which has no checksum, one bit makes nanoseconds of it.
-    "timestamp": lambda other: pa.types.is_timestamp(other) and other.unit == "us" and other.tz is not None,
-}
-_WRITTEN = {"timestamp": "timestamp[us, tz=UTC]"}
 REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem string"
 _KINDS = {"string": pa.string(), "binary": pa.binary()}
 _REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
-_ROWS_AT_ONCE = 250_000
-_NO_TIME = 253_402_300_800_000_000
-"""The microsecond after the last one that Python has a time for."""
-
 _NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
 _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
@@ -63,10 +49,6 @@ _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     "nearest": Numbers.least,
 }
 """How numbers of one group are combined. Default: added up."""
-
-
-class UnusableFileError(Exception):
-    """A snapshot's file whose rows cannot be used. The message is a clause."""
 
 
 def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
@@ -79,25 +61,12 @@ def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
 
     Raises ``UnusableFileError``; ``OSError`` and ``MemoryError`` say nothing about the file.
     """
-    try:
-        described = pq.read_metadata(source)
-        _check_columns(described.schema.to_arrow_schema())
-        options = {"metadata": described, "read_dictionary": _STRINGS, "page_checksum_verification": True}
-        with pq.ParquetFile(source, **options) as file:
-            # Not by iter_batches(), which takes a damaged page for the end of its column.
-            groups = (
-                file.read_row_group(number, columns=_NAMES, use_threads=False) for number in range(file.num_row_groups)
-            )
-            parts = [
-                _observed(rows.slice(start, _ROWS_AT_ONCE), snapshot_id)
-                for rows in groups
-                for start in range(0, rows.num_rows, _ROWS_AT_ONCE)
-            ]
-    except (OSError, UnicodeDecodeError, pa.ArrowException) as exc:  # the names of columns are not validated either
-        if isinstance(exc, MemoryError) or getattr(exc, "errno", None) not in (None, errno.ENOENT):
-            raise
-        raise UnusableFileError(f"it cannot be read as Parquet ({str(exc).strip().partition(chr(10))[0]})") from exc
-    return combined(parts)
+    return reduced(parts_of(source, snapshot_id), snapshot_id)
+
+
+def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
+    """Reduce parts of a snapshot's rows, as ``reduce_file`` does those of its file."""
+    return combined([_observed(part, snapshot_id) for part in parts])
 
 
 def reduce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -141,44 +110,16 @@ def _schema() -> pa.Schema:
     return pa.schema([field.with_nullable(True) for field in arrow_schema(OBSERVATION_COLUMNS)])
 
 
-def _check_columns(found: pa.Schema) -> None:
-    for name, kind, _ in SNAPSHOT_COLUMNS:
-        if name not in found.names:
-            raise UnusableFileError(f"column {name} is missing, not {kind}")
-        other = found.field(name).type
-        if pa.types.is_dictionary(other):
-            other = other.value_type
-        if not _SHAPES[kind](other):
-            raise UnusableFileError(f"column {name} is {other}, not {_WRITTEN.get(kind, kind)}")
-
-
 def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
     """Reduce rows."""
-    if not rows.num_rows:
-        return _schema().empty_table()
-    # Pages' headers have no checksums: a flipped bit there shortens a dictionary, and a place behind its end has to be
-    # an error, not a null. Only this compares places with dictionaries, and tells that a string is not UTF-8.
-    rows.validate(full=True)
-    rows = rows.unify_dictionaries().combine_chunks()
-    for run_id in pc.unique(rows["run_id"]).drop_null().to_pylist():
-        if run_id != snapshot_id:
-            foreign = f"it has rows of snapshot {run_id!r} in the folder of another one, so it was copied or renamed"
-            raise UnusableFileError(foreign)
-    size, observed_at = rows.num_rows, Numbers.of(rows["observed_at"])
-    if not ((observed_at.values >= 0) & (observed_at.values < _NO_TIME)).all():
-        raise UnusableFileError("column observed_at has times before 1970 or beyond the year 9999")
+    size = rows.num_rows
     offset, start, end = (Numbers.of(rows[name]) for name in ("committed_offset", "log_start", "log_end"))
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
     has_start, has_end = committed & start.known, committed & end.known
     lag, lost = end.values - offset.values, start.values - offset.values
     digest = np.where(committed, _digests(rows, offset.values), np.uint64(0))
-    invalid = np.zeros(size, np.bool_)
-    for name, _, nullable in SNAPSHOT_COLUMNS:
-        if not nullable and rows[name].null_count:
-            invalid |= ~valid_of(rows[name])
     numbers = {
-        "observed_at": observed_at,
-        **{name: Numbers.of(rows[name]) for name in ("members", "coordinator")},
+        **{name: Numbers.of(rows[name]) for name in ("observed_at", "members", "coordinator")},
         "partitions": Numbers(committed.astype(np.int64)),
         "digest_xor": Numbers(digest.view(np.int64)),
         "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
@@ -188,7 +129,7 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
         "log_start": Numbers(start.values, has_start),
         "nearest": Numbers(-lost, has_start),
         "rows": Numbers(np.ones(size, np.int64)),
-        "invalid": Numbers(invalid.astype(np.int64)),
+        "invalid": Numbers(lacks_required(rows).astype(np.int64)),
     }
     return _grouped({name: Strings.of(rows[name]) for name in _TEXTS}, numbers, snapshot_id)
 

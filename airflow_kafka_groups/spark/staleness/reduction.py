@@ -14,19 +14,19 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
 from airflow_kafka_groups.spark.frames import WHOLE
 from airflow_kafka_groups.spark.ledger.manifests import half_written
+from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
 from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 from airflow_kafka_groups.spark.preflight import require_arrow
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness.observations import (
     CARRIED,
     REDUCED_SCHEMA,
-    UnusableFileError,
     combined,
     reduce_batches,
-    reduce_file,
+    reduced,
 )
 from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers, runs_locally
@@ -63,18 +63,9 @@ class Reduction:
             yield manifest, table
 
     def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
-        return combined([self._reduced_file(manifest, path) for path in rows_of(self._history, manifest)])
-
-    def _reduced_file(self, manifest: SnapshotManifest, path: str) -> pa.Table:
-        here = self._storage.unchecked(path)
-        try:
-            source = str(here) if here is not None else pa.BufferReader(self._storage.read_bytes(path))
-            return reduce_file(source, manifest.snapshot_id)
-        except UnusableFileError as exc:
-            problem = f"{path.rpartition('/')[2]}: {exc}"
-            raise SnapshotError(half_written(manifest.snapshot_id, problem)) from exc
-        except (OSError, MemoryError) as exc:  # the snapshot may be sound: to delete its manifest is no remedy
-            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+        files = rows_of(self._history, manifest)
+        parts = (part for path in files for part in file_parts(self._storage, manifest, path))
+        return reduced(parts, manifest.snapshot_id)
 
     def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
         """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""
@@ -103,12 +94,7 @@ class Reduction:
     def _check(manifest: SnapshotManifest, table: pa.Table) -> None:
         """Compare observations with their snapshot's manifest."""
         rows, invalid = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
-        if rows != manifest.rows:
-            problem = f"{rows} rows where its manifest says {manifest.rows}"
-            raise SnapshotError(half_written(manifest.snapshot_id, problem))
-        if invalid:
-            problem = f"{invalid} rows lack a group, a time, a state or another required column"
-            raise SnapshotError(half_written(manifest.snapshot_id, problem))
+        require_all(manifest, rows, invalid)
 
 
 def _parts(manifests: Sequence[SnapshotManifest]) -> Iterator[list[SnapshotManifest]]:

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.spark.staleness import observations
-from airflow_kafka_groups.spark.staleness.observations import UnusableFileError, combined, reduce_batches, reduce_file
+from airflow_kafka_groups.spark.ledger import snapshot_rows
+from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError
+from airflow_kafka_groups.spark.staleness.observations import combined, reduce_batches, reduce_file
 from tests.spark.histories import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
 
 NAME = snapshot_id(0)
@@ -51,7 +52,7 @@ def test_rows_come_to_the_same_in_parts_of_any_size_in_any_order_and_from_many_f
     whole = reduce(rows)
     assert whole["group_id"].to_pylist() == sorted({row["group_id"] for row in rows}), "one each, by their UTF-8"
     assert sum(whole["rows"].to_pylist()) == len(rows)
-    monkeypatch.setattr(observations, "_ROWS_AT_ONCE", random.randint(1, 5))
+    monkeypatch.setattr(snapshot_rows, "_ROWS_AT_ONCE", random.randint(1, 5))
     shuffled = random.sample(rows, len(rows))
     at = random.randrange(len(rows) + 1)
     for other in (reduce(shuffled), combined([reduce(shuffled[:at]), reduce(shuffled[at:])])):
