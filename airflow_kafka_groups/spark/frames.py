@@ -27,7 +27,6 @@ def schema_of(columns: Columns) -> StructType:
     return schema
 
 
-SNAPSHOT_SCHEMA = schema_of(stored.SNAPSHOT_COLUMNS)
 VERDICT_SCHEMA = schema_of(stored.VERDICT_COLUMNS)
 OBSERVATION_SCHEMA = schema_of(stored.OBSERVATION_COLUMNS)
 LAG_SCHEMA = schema_of(stored.LAG_COLUMNS)

@@ -11,8 +11,6 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
 
-_TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
-
 
 def jvm_of(spark: SparkSession, what: str) -> Any:
     """Return the driver's JVM.
@@ -59,11 +57,3 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iter
     finally:
         for name, found in before.items():
             spark.conf.unset(name) if found is None else spark.conf.set(name, found)
-
-
-@contextmanager
-def exact_timestamps(spark: SparkSession) -> Iterator[None]:
-    """Keep the microseconds of timestamps that are written to Parquet within the block, whatever the session does."""
-    cut = str(spark.conf.get(_TIMESTAMPS)).upper() == "TIMESTAMP_MILLIS"
-    with settings_of(spark, {_TIMESTAMPS: "TIMESTAMP_MICROS"} if cut else {}):  # a write has no option for it
-        yield

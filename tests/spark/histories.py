@@ -11,11 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS, VERDICT_COLUMNS
-from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
+from airflow_kafka_groups.spark.lag.partitions import TIMESTAMPS
+from airflow_kafka_groups.spark.ledger.snapshot_rows import parts_of
 from airflow_kafka_groups.spark.staleness.lives import Life, Lives
 from airflow_kafka_groups.spark.staleness.observations import reduce_file
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
@@ -66,10 +67,15 @@ def seen(
     return rows or [row]
 
 
-def frame(spark: SparkSession, rows: Sequence[SnapshotRow]) -> DataFrame:
-    """Return rows of snapshots for Spark."""
-    names = SNAPSHOT_SCHEMA.names
-    return spark.createDataFrame([tuple(row[name] for name in names) for row in rows], SNAPSHOT_SCHEMA)
+def rows_of(rows: Sequence[SnapshotRow]) -> pa.Table:
+    """Return rows of one snapshot as the jobs read them."""
+    (part,) = parts_of(pa.BufferReader(parquet(rows)), rows[0]["run_id"])
+    return part
+
+
+def looked_up(found: Sequence[Timestamp]) -> pa.Table:
+    """Return timestamps of records as the lag report takes them."""
+    return pa.Table.from_pylist([dict(zip(TIMESTAMPS.names, each, strict=True)) for each in found], TIMESTAMPS)
 
 
 def reduced(history: Sequence[Sequence[SnapshotRow]]) -> dict[str, pa.Table]:

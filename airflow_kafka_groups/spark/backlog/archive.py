@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -27,6 +27,9 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.session import jvm_of
 from airflow_kafka_groups.spark.storage import Storage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 # Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
 _RANGE_SCHEMA = "group_id string, topic string, partition int, range_start long, range_end long"
@@ -78,20 +81,25 @@ def parse_plan(text: str, path: str, plan_id: str, cluster: str) -> tuple[set[st
         raise JobError(f"{path} is not a plan ({type(exc).__name__}: {exc})") from exc
 
 
-def read_groups(rows: DataFrame, group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
+def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
     """Return the commits of these groups from a snapshot's rows.
 
+    :param rows: all of the snapshot's, in parts.
     :param group_ids: the groups; each must be in the snapshot, readable and without members.
 
     Raises ``JobError`` naming the groups for which this is not so.
     """
+    import pyarrow as pa  # --help needs none
+    import pyarrow.compute as pc
+
     if "" in group_ids:
         raise JobError("the group with the empty id cannot be archived: its folder would have no name")
-    wanted = rows.sparkSession.createDataFrame([(group_id,) for group_id in group_ids], "group_id string")
+    wanted = pa.array(sorted(group_ids), pa.string())
     found: dict[str, dict[Partition, Commit]] = {}
     doubts: dict[str, str] = {}
-    columns = ("group_id", "state", "topic", "partition", "committed_offset", "error")
-    for row in rows.join(F.broadcast(wanted), "group_id").select(*columns).collect():
+    columns = ["group_id", "state", "topic", "partition", "committed_offset", "error"]
+    chosen = (part.filter(pc.is_in(part["group_id"], wanted)).select(columns) for part in rows)
+    for row in (row for part in chosen for row in part.to_pylist()):
         commits = found.setdefault(row["group_id"], {})
         if row["error"] is not None:
             doubts[row["group_id"]] = f"could not be read ({row['error']})"

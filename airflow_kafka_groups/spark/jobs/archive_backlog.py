@@ -40,9 +40,9 @@ from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_range
 from airflow_kafka_groups.spark.kafka.recreated import recreated_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
-from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
+from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.output_checks import require_shared
-from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
+from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -82,6 +82,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Archive, verify and write the summary; return it."""
     started = time.monotonic()
     warnings = logged(prepare_kafka(spark))
+    require_packages(WORKER_PACKAGES)
+    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows  # --help needs no pyarrow
+
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"
     group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
@@ -97,8 +100,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     require_shared(spark, output)
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
-    rows = read_rows(spark, history)
-    require_all(rows, snapshot)
+    rows = SnapshotRows(Storage(spark, folder), history)
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")

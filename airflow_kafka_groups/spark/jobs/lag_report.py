@@ -7,47 +7,35 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pyspark import StorageLevel
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.recreated import recreated_since
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
-from airflow_kafka_groups.spark.lag import (
-    SUM_NAMES,
-    TIMESTAMP_SCHEMA,
-    OwnerRule,
-    by,
-    parse_owners,
-    partition_lag,
-    with_seconds,
-)
+from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_owners
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
-from airflow_kafka_groups.spark.ledger.snapshots import find_history, read_rows, require_all
+from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
-from airflow_kafka_groups.spark.preflight import logged, prepare, prepare_kafka
+from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
-from airflow_kafka_groups.spark.session import exact_timestamps
 from airflow_kafka_groups.spark.storage import Storage
 
+if TYPE_CHECKING:
+    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
+
 JOB = "lag_report"
-_SUMS = {
-    TableName.LAG_GROUPS: ("group_id", "owner", "state"),
-    TableName.LAG_TOPICS: ("topic",),
-    TableName.LAG_OWNERS: ("owner",),
-}
 _LAG = TableName.LAG_PARTITIONS
 _SUMMARY = {"owners": TableName.LAG_OWNERS, "top_groups": TableName.LAG_GROUPS, "top_topics": TableName.LAG_TOPICS}
 _SHOWN = 20
@@ -79,46 +67,36 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     """Write the tables and the summary, and return the summary."""
     started = time.monotonic()
     warnings = logged(prepare_kafka(spark) if arguments.kafka_properties else prepare(spark))
-    owners: tuple[OwnerRule, ...] = ()
+    require_packages(WORKER_PACKAGES)
+    # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.spark.lag.report import SUMMED_BY, look_through, write_tables
+    from airflow_kafka_groups.spark.lag.sums import SUM_NAMES
+    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
+
+    rules: tuple[OwnerRule, ...] = ()
     if arguments.owners:
-        owners = parse_owners(spark, Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
+        rules = parse_owners(spark, Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
     history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
     snapshot = history.judged
     folder, output = history.folder, arguments.output
-    places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *_SUMS)}
+    places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *SUMMED_BY)}
     summary_path = f"{folder}/{paths.summary(_LAG, snapshot.snapshot_id)}"
     if output:
         require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
         for name, place in places.items():
-            require_replaceable(spark, place, LAG_SCHEMA.names if name == _LAG else (*_SUMS[name], *SUM_NAMES))
+            require_replaceable(spark, place, LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES))
         summary_path = f"{output}.json"
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     Storage(spark, summary_path).delete_file(summary_path)
-    rows = read_rows(spark, history).persist(StorageLevel.MEMORY_AND_DISK)
-    try:
-        require_all(rows, snapshot)
-        unreadable = rows.where(F.col("error").isNotNull()).select("group_id").distinct().count()
-        lags = partition_lag(rows, owners)
-        found = _look_up(spark, arguments, lags, snapshot, rows) if arguments.kafka_properties else []
-        timestamps = spark.createDataFrame(found, TIMESTAMP_SCHEMA)
-        counts = Observation()
-        with exact_timestamps(spark):
-            observed = with_seconds(lags, timestamps).coalesce(8).observe(counts, F.count(F.lit(1)).alias("rows"))
-            observed.write.mode("overwrite").parquet(places[_LAG])
-    finally:
-        rows.unpersist()
-    written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
-    for name, names in _SUMS.items():
-        sums = by(written, *names).orderBy(F.desc("lag"), *names)
-        sums.coalesce(1).write.mode("overwrite").parquet(places[name])
-    total = _first_rows(by(written), 1)[0]
-    if total["partitions"] != counts.get["rows"]:  # a folder that another job replaces loses what tasks have written
-        raise JobError(
-            f"{places[_LAG]} has {total['partitions']} rows where {counts.get['rows']} were written: another job wrote "
-            "there at the same time. Run it again"
-        )
+    rows = SnapshotRows(Storage(spark, folder), history)
+    seen = look_through(rows, arguments.max_lookups if arguments.kafka_properties else 0)
+    owners = owners_of(spark, rules, seen.groups)
+    found = _look_up(spark, arguments, seen.behind, snapshot, rows) if arguments.kafka_properties else []
+    sums, tables = write_tables(Storage(spark, places[_LAG]), places, rows, owners, found)
+    (total,) = sums.by().to_pylist()
     if table:
+        written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
         table.replace(arguments.cluster, written, {snapshot.snapshot_id: total["partitions"]})
     summary = {
         "job": JOB,
@@ -126,10 +104,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "kafka_cluster_id": snapshot.kafka_cluster_id,
         "snapshot_id": snapshot.snapshot_id,
         **total,
-        "unreadable_groups": unreadable,
-        "flags": dict(written.groupBy("flag").count().collect()),
-        "seconds_methods": dict(written.groupBy("lag_seconds_method").count().collect()),
-        **{shown: _first_rows(read_stored(spark).parquet(places[name]), _SHOWN) for shown, name in _SUMMARY.items()},
+        "unreadable_groups": len(seen.unreadable),
+        "flags": dict(sums.flags),
+        "seconds_methods": dict(sums.methods),
+        **{shown: tables[name].slice(0, _SHOWN).to_pylist() for shown, name in _SUMMARY.items()},
         "lookups": len(found),
         "output": output or f"{folder}/{paths.TABLES}",
         "table": arguments.table,
@@ -141,11 +119,12 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _look_up(
-    spark: SparkSession, arguments: argparse.Namespace, lags: DataFrame, snapshot: SnapshotManifest, rows: DataFrame
+    spark: SparkSession,
+    arguments: argparse.Namespace,
+    wanted: Sequence[tuple[Partition, int]],
+    snapshot: SnapshotManifest,
+    rows: SnapshotRows,
 ) -> list[Timestamp]:
-    behind = lags.where(F.col("lag") > 0).groupBy("topic", "partition", "first_offset").agg(F.max("lag").alias("lag"))
-    largest = behind.orderBy(F.desc("lag"), "topic", "partition", "first_offset").limit(arguments.max_lookups)
-    wanted = [(Partition(row["topic"], row["partition"]), row["first_offset"]) for row in largest.collect()]
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
@@ -154,10 +133,6 @@ def _look_up(
         logs = admin.log_ends(existing.intersection(where for where, _ in wanted), read_committed=False)
         there = logs.keys() - recreated_since(snapshot, rows, ids, logs)
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
-
-
-def _first_rows(table: DataFrame, count: int) -> list[dict[str, Any]]:
-    return [row.asDict() for row in table.orderBy(F.desc("lag")).limit(count).collect()]
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Collection, Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.kafka.offsets import LogEnds, Partition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
@@ -17,11 +18,11 @@ def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str
 
 
 def recreated_since(
-    snapshot: SnapshotManifest, rows: DataFrame, ids: Mapping[str, str], logs: Mapping[Partition, LogEnds]
+    snapshot: SnapshotManifest, rows: Iterable[pa.Table], ids: Mapping[str, str], logs: Mapping[Partition, LogEnds]
 ) -> set[Partition]:
     """Return the partitions that are not those of a snapshot: the topic has another id, or its log went backwards.
 
-    :param rows: the snapshot's rows.
+    :param rows: the snapshot's rows, in parts.
     :param ids: the topics' ids now; a snapshot has those of some topics only.
     :param logs: where the logs begin and end now.
     """
@@ -35,11 +36,21 @@ def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, Lo
     return {where for where in both if now[where].start < then[where].start or now[where].end < then[where].end}
 
 
-def _logs_of(rows: DataFrame, wanted: Collection[Partition]) -> dict[Partition, LogEnds]:
-    """Return the logs of these partitions only: a snapshot may have a million, too many for the driver."""
+def _logs_of(rows: Iterable[pa.Table], wanted: Collection[Partition]) -> dict[Partition, LogEnds]:
+    """Return the logs of these partitions only: a snapshot may have a million, too many for objects of Python."""
+    import pyarrow as pa  # --help needs none
+
+    found: dict[Partition, LogEnds] = {}
     if not wanted:
-        return {}
-    asked = F.broadcast(rows.sparkSession.createDataFrame(list(wanted), "topic string, partition int"))
-    known = rows.where("log_start IS NOT NULL AND log_end IS NOT NULL").join(asked, ["topic", "partition"], "left_semi")
-    found = known.groupBy("topic", "partition").agg(F.max("log_start").alias("first"), F.max("log_end").alias("last"))
-    return {Partition(row["topic"], row["partition"]): LogEnds(row["first"], row["last"]) for row in found.collect()}
+        return found
+    topics, numbers = zip(*wanted, strict=True)
+    asked = pa.table({"topic": pa.array(topics, pa.string()), "partition": pa.array(numbers, pa.int32())})
+    for part in rows:
+        known = part.select(["topic", "partition", "log_start", "log_end"]).drop_null()
+        named = known.set_column(0, "topic", known["topic"].cast(pa.string()))
+        logs = named.join(asked, asked.column_names, join_type="left semi").group_by(asked.column_names)
+        for each in logs.aggregate([("log_start", "max"), ("log_end", "max")]).to_pylist():
+            where = Partition(each["topic"], each["partition"])
+            before = found.get(where, LogEnds(each["log_start_max"], each["log_end_max"]))
+            found[where] = LogEnds(max(before.start, each["log_start_max"]), max(before.end, each["log_end_max"]))
+    return found

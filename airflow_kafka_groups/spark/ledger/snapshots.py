@@ -10,13 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
-from airflow_kafka_groups.spark.frames import SNAPSHOT_SCHEMA, read_stored
+from airflow_kafka_groups.spark.errors import SnapshotError
 from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.spark.storage import Storage
 
@@ -119,34 +118,6 @@ def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:
     """Return the paths of exactly the files that a manifest names."""
     folder = f"{history.folder}/{paths.snapshot_data(manifest.snapshot_id)}"
     return [f"{folder}/{name}" for name, _ in sorted(manifest.files)]
-
-
-def read_rows(spark: SparkSession, history: History) -> DataFrame:
-    """Read the rows of the judged snapshot.
-
-    Raises ``SnapshotError`` if a file cannot be read, or does not have the specified columns.
-    """
-    judged = history.judged
-    files = rows_of(history, judged)
-    if not files:
-        return spark.createDataFrame([], SNAPSHOT_SCHEMA)
-    try:
-        found = {field.name: field.dataType for field in read_stored(spark).parquet(files[0]).schema}
-    except SPARK_ERRORS as exc:
-        problem = f"a file is not readable Parquet ({first_line(exc)})"
-        raise SnapshotError(half_written(judged.snapshot_id, problem)) from exc
-    for column in SNAPSHOT_SCHEMA:  # a missing column would be read as null
-        if found.get(column.name) != column.dataType:
-            other = found[column.name].simpleString() if column.name in found else "missing"
-            problem = f"column {column.name} is {other}, not {column.dataType.simpleString()}"
-            raise SnapshotError(half_written(judged.snapshot_id, problem))
-    return read_stored(spark, SNAPSHOT_SCHEMA).parquet(*files)
-
-
-def require_all(rows: DataFrame, manifest: SnapshotManifest) -> None:
-    """Raise ``SnapshotError`` unless a snapshot has as many rows as its manifest says."""
-    if (seen := rows.count()) != manifest.rows:
-        raise SnapshotError(f"snapshot {manifest.snapshot_id} has {seen} rows where its manifest says {manifest.rows}")
 
 
 def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> str:

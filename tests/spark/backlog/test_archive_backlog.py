@@ -34,7 +34,7 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.errors import JobError, StorageError
-from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, SNAPSHOT_SCHEMA
+from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
@@ -42,7 +42,7 @@ from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet
-from tests.spark.histories import seen
+from tests.spark.histories import rows_of, seen
 from tests.spark.kafka import add, fill, write_properties
 from tests.unit.maintenance.plan.plans import group
 from tests.unit.maintenance.plan.plans import plan as deletion_plan
@@ -244,19 +244,19 @@ def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSessi
         read_plan(storage, folder, plan.plan_id)
 
 
-def test_groups_of_which_the_snapshot_does_not_know_all_are_refused(spark: SparkSession) -> None:
+def test_groups_of_which_the_snapshot_does_not_know_all_are_refused() -> None:
     rows = [
         *seen(0, group="fine"),
         *seen(0, group="live", state="Stable", members=1),
         *seen(0, group="torn", log_end=None, error="TOPIC_AUTHORIZATION_FAILED"),
     ]
-    frame = spark.createDataFrame(rows, SNAPSHOT_SCHEMA)
-    assert set(read_groups(frame, {"fine"})) == {"fine"}
+    parts = [rows_of(rows)]
+    assert set(read_groups(parts, {"fine"})) == {"fine"}
     said = r"'away' is not in the snapshot; group 'live' was Stable, not Empty; group 'torn' could not be read \(TOPIC"
     with pytest.raises(JobError, match=said):
-        read_groups(frame, {"fine", "live", "torn", "away"})
+        read_groups(parts, {"fine", "live", "torn", "away"})
     with pytest.raises(JobError, match="empty id"):
-        read_groups(frame, {""})
+        read_groups(parts, {""})
 
 
 def test_partitions_are_read_once_for_all_groups() -> None:

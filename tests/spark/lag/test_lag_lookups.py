@@ -14,13 +14,13 @@ from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, partition_lag, with_seconds
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.lag.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.spark.lag.sums import Sums
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.histories import frame, seen
+from tests.spark.histories import looked_up, rows_of, seen
 from tests.spark.kafka import add, fresh_topics, write_properties
 from tests.spark.lake import write_snapshot
 
@@ -32,26 +32,24 @@ def report(spark: SparkSession, base: Path, properties: Path) -> dict[str, Any]:
     return run(spark, parse_arguments(arguments))
 
 
-@pytest.mark.parametrize("ansi", ["true", "false"])
-def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead(spark: SparkSession, ansi: str) -> None:
-    with settings_of(spark, {"spark.sql.ansi.enabled": ansi}):
-        lags = partition_lag(frame(spark, seen(1, offsets={("t", 0): 40, ("t", 1): 40})))
-        looked = [
-            ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
-            ("t", 1, 40, 2**63 - 1, "CreateTime"),
-        ]
-        found = with_seconds(lags, spark.createDataFrame(looked, TIMESTAMP_SCHEMA)).collect()
-    assert [row["lag_seconds"] for row in found] == [0.0, 0.0]
+def test_a_producer_that_writes_nanoseconds_is_a_clock_that_is_ahead() -> None:
+    lags = partition_lag(rows_of(seen(1, offsets={("t", 0): 40, ("t", 1): 40})))
+    looked = [
+        ("t", 0, 40, 1_767_225_600_000_000_000, "CreateTime"),
+        ("t", 1, 40, 2**63 - 1, "CreateTime"),
+    ]
+    assert with_seconds(lags, looked_up(looked))["lag_seconds"].to_pylist() == [0.0, 0.0]
 
 
-def test_what_is_not_known_is_not_the_greatest_lag_in_seconds(spark: SparkSession) -> None:
+def test_what_is_not_known_is_not_the_greatest_lag_in_seconds() -> None:
     rows = [
         *seen(1, group="behind", offsets={("t", 0): 40, ("t", 1): 100}),
         *seen(1, group="recreated", offsets={("t", 0): 101, ("t", 1): 100}),
         *seen(1, group="done", offsets={("t", 0): 100, ("t", 1): 100}),
     ]
-    lags = with_seconds(partition_lag(frame(spark, rows)), spark.createDataFrame([], TIMESTAMP_SCHEMA))
-    found = {row["group_id"]: row["max_lag_seconds"] for row in by(lags, "group_id").collect()}
+    sums = Sums()
+    sums.add(with_seconds(partition_lag(rows_of(rows)), looked_up([])))
+    found = {row["group_id"]: row["max_lag_seconds"] for row in sums.by("group_id").to_pylist()}
     assert found == {"behind": None, "recreated": None, "done": 0.0}
 
 

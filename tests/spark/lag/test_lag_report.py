@@ -18,12 +18,14 @@ from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, ru
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.lag import TIMESTAMP_SCHEMA, by, parse_owners, partition_lag, with_seconds
+from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
+from airflow_kafka_groups.spark.lag.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.spark.lag.sums import Sums
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.histories import START, frame, hour, seen
+from tests.spark.histories import START, hour, looked_up, rows_of, seen
 from tests.spark.kafka import fresh_topics, write_properties
 from tests.spark.lake import write_snapshot
 
@@ -49,11 +51,12 @@ def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]
 
 
 def test_messages_owners_and_flags(spark: SparkSession) -> None:
-    rows = frame(spark, [*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
-    lags = partition_lag(rows, parse_owners(spark, json.dumps(OWNERS), "o.json"))
+    rows = rows_of([*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
+    rules = parse_owners(spark, json.dumps(OWNERS), "o.json")
+    lags = partition_lag(rows, owners_of(spark, rules, {*rows["group_id"].to_pylist()}))
     found = {
         (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
-        for row in lags.collect()
+        for row in lags.to_pylist()
     }
     assert found == {
         ("a.one", 0): ("team-a", "ok", 60, 0),
@@ -66,14 +69,13 @@ def test_messages_owners_and_flags(spark: SparkSession) -> None:
     }
 
 
-def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSession) -> None:
-    lags = partition_lag(frame(spark, ROWS), ())
+def test_seconds_name_their_method_and_sums_say_what_they_lack() -> None:
+    lags = partition_lag(rows_of(ROWS))
     written = int((hour(1) - timedelta(seconds=90)).timestamp() * 1000)
     looked = [("t", 0, 40, written, "CreateTime"), ("t", 0, 90, None, "none")]
-    whole = with_seconds(lags, spark.createDataFrame(looked, TIMESTAMP_SCHEMA))
-    found = {
-        (row["group_id"], row["partition"]): (row["lag_seconds"], row["lag_seconds_method"]) for row in whole.collect()
-    }
+    whole = with_seconds(lags, looked_up(looked))
+    rows = whole.to_pylist()
+    found = {(row["group_id"], row["partition"]): (row["lag_seconds"], row["lag_seconds_method"]) for row in rows}
     assert found == {
         ("a.one", 0): (90.0, "first_unread_record:CreateTime"),
         ("a.one", 1): (0.0, "no_lag"),
@@ -83,11 +85,13 @@ def test_seconds_name_their_method_and_sums_say_what_they_lack(spark: SparkSessi
         ("torn", 0): (None, "unreadable"),
     }
     future = [("t", 0, 40, written + 10**6, "CreateTime")]
-    early = with_seconds(lags, spark.createDataFrame(future, TIMESTAMP_SCHEMA)).where("group_id = 'a.one'")
-    assert max(row["lag_seconds"] for row in early.collect()) == 0.0, "a clock that is ahead makes no negative lag"
-    assert {row["lag_seconds_method"] for row in early.collect()} == {"first_unread_record:CreateTime", "no_lag"}
-    (total,) = by(whole).collect()
-    assert total.asDict() == {
+    early = [row for row in with_seconds(lags, looked_up(future)).to_pylist() if row["group_id"] == "a.one"]
+    assert max(row["lag_seconds"] for row in early) == 0.0, "a clock that is ahead makes no negative lag"
+    assert {row["lag_seconds_method"] for row in early} == {"first_unread_record:CreateTime", "no_lag"}
+    sums = Sums()
+    sums.add(whole)
+    (total,) = sums.by().to_pylist()
+    assert total == {
         "groups": 5,
         "partitions": 6,
         "partitions_without_lag": 3,
@@ -216,19 +220,14 @@ def test_bad_owner_rules_are_named(spark: SparkSession, text: str, said: str) ->
 
 
 def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
-    rows = frame(spark, [row for group in ("mon-1", "mon-1\n", "\nmon-1", "mon-1x") for row in seen(1, group=group)])
-    owners = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
-    found = {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()}
+    rules = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    found = owners_of(spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
     assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
 
 
 def test_a_regex_of_javas_that_is_not_pythons_is_taken(spark: SparkSession) -> None:
-    rows = frame(spark, [row for group in ("Mon", "mon") for row in seen(1, group=group)])
-    owners = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
-    assert {row["group_id"]: row["owner"] for row in partition_lag(rows, owners).collect()} == {
-        "Mon": "ops",
-        "mon": "unowned",
-    }
+    rules = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
+    assert owners_of(spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
 
 
 def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -2,36 +2,64 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark import lag
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
+from airflow_kafka_groups.spark.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.offsets_topic.test_two_commit_histories import GROUPS, replaced_by_another
 
 pytestmark = pytest.mark.spark
 
+NAME = f"snapshot_id={snapshot_id(1)}"
 
+
+@pytest.fixture
+def arguments(tmp_path: Path) -> Any:
+    write_snapshot(tmp_path, 1, [*seen(1, group="g"), *seen(1, group="h")], groups=2)
+    return job.parse_arguments(["--base", str(tmp_path), "--cluster", CLUSTER])
+
+
+@pytest.mark.parametrize("table", ["partitions", "groups", "topics", "owners"])
 def test_what_another_job_deleted_while_it_was_written_is_noticed(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    """Spark commits what the last task wrote, and the total lag was that of its groups."""
-    write_snapshot(tmp_path, 1, [row for name in GROUPS for row in seen(1, group=name)], groups=len(GROUPS))
-    arguments = job.parse_arguments(["--base", str(tmp_path), "--cluster", CLUSTER])
-    assert job.run(spark, arguments)["partitions"] == len(GROUPS)
-    folder = tmp_path / CLUSTER / "tables" / "lag_partitions" / f"snapshot_id={snapshot_id(1)}"
-    with_seconds = lag.with_seconds
+    assert job.run(spark, arguments)["partitions"] == 2
+    folder = tmp_path / CLUSTER / "tables" / f"lag_{table}" / NAME
+    verify = ReplacedFolder.verify
 
-    def slowly(*frames: Any) -> DataFrame:
-        return replaced_by_another(folder, lambda rows: with_seconds(rows, frames[1]))(frames[0])
+    def replaced(written: ReplacedFolder, *said: str) -> list[str]:
+        shutil.rmtree(folder, ignore_errors=True)
+        return verify(written, *said)
 
-    monkeypatch.setattr(job, "with_seconds", slowly)
-    with pytest.raises(JobError, match=r"lag_partitions/.* has \d rows where 9 were written: another job wrote there"):
+    monkeypatch.setattr(ReplacedFolder, "verify", replaced)
+    with pytest.raises(JobError, match=rf"lag_{table}/.* does not have the rows .* written: another job wrote there"):
         job.run(spark, arguments)
     assert not list((tmp_path / CLUSTER / "summaries" / "lag_partitions").glob("*.json"))
+
+
+def test_a_job_that_reports_at_the_same_time_is_noticed(
+    spark: SparkSession, tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    list_files = Storage.files
+
+    def reported_meanwhile(storage: Storage, folder: str) -> list[str]:
+        if folder.endswith(f"lag_topics/{NAME}"):
+            monkeypatch.setattr(Storage, "files", list_files)
+            job.run(spark, arguments)
+        return list_files(storage, folder)
+
+    monkeypatch.setattr(Storage, "files", reported_meanwhile)
+    with pytest.raises(JobError, match=r"of another job, which reported at the same time\. Run it again"):
+        job.run(spark, arguments)
+    assert job.run(spark, arguments)["partitions"] == 2
+    (file,) = (tmp_path / CLUSTER / "tables" / "lag_partitions" / NAME).iterdir()
+    assert pq.read_table(file).num_rows == 2

@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
-from airflow_kafka_groups.spark.ledger.snapshots import History, find_history, read_rows
+from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
+from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
 from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import Workers
@@ -207,7 +208,7 @@ def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
         read(spark, tmp_path)
 
 
-@pytest.mark.parametrize("broken", ["missing", "of another type", "cut off"])
+@pytest.mark.parametrize("broken", ["missing", "of another type", "null", "cut off"])
 def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(
     spark: SparkSession, tmp_path: Path, broken: str
 ) -> None:
@@ -215,8 +216,23 @@ def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(
     if broken == "cut off":
         part = tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet"
         part.write_bytes(part.read_bytes()[:-20])
-    with pytest.raises(SnapshotError, match=BROKEN.get(broken, "a file is not readable Parquet")):
-        read_rows(spark, find(spark, tmp_path))
+    history = find(spark, tmp_path)
+    with pytest.raises(SnapshotError, match=BROKEN.get(broken, r"part-00000.parquet: it cannot be read as Parquet")):
+        list(SnapshotRows(Storage(spark, history.folder), history))
+
+
+def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(spark: SparkSession, tmp_path: Path) -> None:
+    name = write_snapshot(tmp_path, 0, [*seen(0), *seen(0, group="h")])
+    history = find(spark, tmp_path)
+    rows = SnapshotRows(Storage(spark, history.folder), history)
+    for _ in range(2):
+        assert [part["group_id"].to_pylist() for part in rows] == [["g", "h"]]
+    write_data(tmp_path, name, seen(0))
+    with pytest.raises(SnapshotError, match=f"{name} is incomplete.*1 rows where its manifest says 2"):
+        list(rows)
+    write_data(tmp_path, name, [*seen(1), *seen(1)])
+    with pytest.raises(SnapshotError, match=r"rows of snapshot .* in the folder of another one"):
+        list(rows)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.session import exact_timestamps, settings_of
+from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import HOUR, SnapshotRow, hour, seen
 from tests.spark.judged import judge, verdicts
 from tests.spark.lake import CLUSTER, write_snapshot
@@ -128,14 +128,3 @@ def test_verdicts_do_not_depend_on_the_settings_of_the_session(spark: SparkSessi
         assert again[0] == judged, settings
         assert again[1] == observed, settings
         assert again[2] == summary, settings
-
-
-@pytest.mark.parametrize("session", ["INT96", "timestamp_millis", "TIMESTAMP_MICROS"])
-def test_timestamps_keep_their_microseconds(spark: SparkSession, tmp_path: Path, session: str) -> None:
-    name = "spark.sql.parquet.outputTimestampType"
-    with settings_of(spark, {name: session}):
-        with exact_timestamps(spark):
-            spark.sql("SELECT timestamp_micros(1234567) AS at").write.parquet(str(tmp_path / "out"))
-        assert str(spark.conf.get(name)).upper() == session.upper()
-    (at,) = pq.read_table(tmp_path / "out", coerce_int96_timestamp_unit="us")["at"].to_pylist()
-    assert at.microsecond == 234_567

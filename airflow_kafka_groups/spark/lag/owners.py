@@ -1,0 +1,74 @@
+"""Owners of groups by rules: prefixes, and regular expressions, which are Java's."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, first_line
+from airflow_kafka_groups.spark.session import jvm_of
+
+UNOWNED = "unowned"
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRule:
+    """The owner of groups whose id has a prefix, or matches a (Java) regular expression completely."""
+
+    owner: str
+    prefix: str | None = None
+    regex: str | None = None
+
+    def matches(self, group_id: Column) -> Column:
+        """Return the condition."""
+        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(self.pattern)
+
+    @property
+    def pattern(self) -> str:
+        """The regular expression for complete ids; that of a prefix means nothing."""
+        return rf"\A(?:{self.regex or ''})\z"
+
+
+def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, ...]:
+    """Parse a list of rules; the first matching rule applies.
+
+    :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
+    """
+    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
+    try:
+        rules = tuple(OwnerRule(**entry) for entry in json.loads(text))
+        for rule in rules:
+            if {type(rule.prefix), type(rule.regex)} != {str, type(None)}:
+                raise ValueError(f"the rule of {rule.owner!r} must have either a prefix or a regex")
+            if not rule.owner:
+                raise ValueError("a rule has no owner")
+            if not isinstance(rule.owner, str):
+                raise ValueError(f"the owner {rule.owner!r} of a rule is no text")
+            try:
+                compiler.compile(rule.regex or "")
+                compiler.compile(rule.pattern)  # an open quotation or comment would go on behind it
+            except SPARK_ERRORS as exc:
+                problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
+                raise ValueError(problem) from exc
+    except (ValueError, TypeError) as exc:
+        remedy = f'{exc}. Write it as [{{"owner": "team-a", "prefix": "a."}}, {{"owner": "ops", "regex": "mon-.*"}}]'
+        raise ArgumentError("--owners", path, remedy) from exc
+    return rules
+
+
+def owners_of(spark: SparkSession, rules: Sequence[OwnerRule], group_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the owner of each group, by the first rule that matches."""
+    if not any(rule.regex is not None for rule in rules):
+        prefixes = [(rule.prefix or "", rule.owner) for rule in rules]
+        return {
+            name: next((owner for prefix, owner in prefixes if name.startswith(prefix)), UNOWNED) for name in group_ids
+        }
+    owner = F.lit(UNOWNED)
+    for rule in reversed(rules):
+        owner = F.when(rule.matches(F.col("group_id")), rule.owner).otherwise(owner)
+    groups = spark.createDataFrame([(name,) for name in group_ids], "group_id string")
+    return dict(groups.select("group_id", owner).collect())

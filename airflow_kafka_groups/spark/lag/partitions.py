@@ -1,0 +1,97 @@
+"""Lag of groups: in messages from a snapshot's rows, and in seconds from the records' timestamps. No I/O.
+
+Messages are end minus committed, never negative and never guessed: the column ``flag`` explains a missing number.
+Seconds are the age of the first unread record; ``lag_seconds_method`` names its clock: the producer's (``CreateTime``)
+or the broker's (``LogAppendTime``). Tables of Arrow in, tables out, a part of the snapshot at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
+from airflow_kafka_groups.spark.lag.owners import UNOWNED
+
+SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(LAG_COLUMNS)])
+"""The stored columns. Nobody has checked that a row with a topic has a partition."""
+
+_PLACE = ["topic", "partition", "first_offset"]
+TIMESTAMPS = pa.schema(
+    {
+        **{"topic": pa.string(), "partition": pa.int32(), "first_offset": pa.int64()},
+        **{"timestamp_ms": pa.int64(), "clock": pa.string()},
+    }
+)
+"""The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""
+
+# A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
+_LATEST_MS = 9_000_000_000_000_000
+_NO_NUMBER, NO_TIME = pa.scalar(None, pa.int64()), pa.scalar(None, pa.float64())
+
+
+def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa.Table:
+    """Return each committed partition of a part of a snapshot with its lag in messages.
+
+    The columns are those of ``SCHEMA`` without the lag in seconds, and ``first_offset``, the first one unread.
+
+    :param rows: as ``SnapshotRows`` has them.
+    :param owners: the owners of groups. Default: none has one.
+    """
+    rows = rows.filter(rows["topic"].is_valid())
+    group, known = rows["group_id"].combine_chunks(), owners or {}
+    names = [known.get(name, UNOWNED) for name in group.dictionary.to_pylist()]
+    offset, start, end = (rows[name] for name in ("committed_offset", "log_start", "log_end"))
+    reasons = pc.make_struct(
+        pc.or_(rows["error"].is_valid(), offset.is_null()),
+        pc.or_(start.is_null(), end.is_null()),
+        pc.greater(offset, end),
+        pc.less(offset, start),
+    )
+    flag = pc.case_when(reasons, "unreadable", "unknown", "recreated", "data_lost", "ok")
+    first, is_lost = pc.max_element_wise(offset, start), pc.equal(flag, "data_lost")
+    found = {
+        "owner": pa.array(names, pa.string()).take(group.indices),
+        "flag": flag,
+        "lag": pc.if_else(pc.or_(is_lost, pc.equal(flag, "ok")), pc.subtract(end, first), _NO_NUMBER),
+        "lost": pc.if_else(is_lost, pc.subtract(start, offset), 0),
+    }
+    kinds = {field.name: field.type for field in SCHEMA if not field.name.startswith("lag_seconds")}
+    columns = {name: found[name] if name in found else rows[name].cast(kind) for name, kind in kinds.items()}
+    return pa.table({**columns, "first_offset": first})
+
+
+def largest(lags: pa.Table, count: int) -> pa.Table:
+    """Return the places of the largest lags, each once: topic, partition, first offset and lag.
+
+    :param lags: the result of ``partition_lag``, or of this function: those of parts come to the same as of all rows.
+    """
+    behind = lags.select([*_PLACE, "lag"]).filter(pc.greater(lags["lag"], 0))
+    most = behind.group_by(_PLACE).aggregate([("lag", "max")]).rename_columns([*_PLACE, "lag"])
+    return most.sort_by([("lag", "descending"), *((name, "ascending") for name in _PLACE)]).slice(0, count)
+
+
+def with_seconds(lags: pa.Table, timestamps: pa.Table) -> pa.Table:
+    """Add the lag in seconds: the age of the first unread record when the group was observed.
+
+    :param lags: the result of ``partition_lag``.
+    :param timestamps: rows of ``TIMESTAMPS``.
+    """
+    numbered = lags.select(_PLACE).append_column("row", pa.array(np.arange(lags.num_rows)))
+    timed = numbered.join(timestamps, _PLACE).sort_by("row")
+    time, clock, lag = timed["timestamp_ms"], timed["clock"], lags["lag"]
+    micros = pc.multiply(pc.min_element_wise(time, _LATEST_MS, skip_nulls=False), 1_000)
+    age = pc.divide(pc.subtract(lags["observed_at"].cast(pa.int64()), micros).cast(pa.float64(), safe=False), 1e6)
+    age = pc.max_element_wise(age, 0.0, skip_nulls=False)
+    reasons = pc.make_struct(lag.is_null(), pc.equal(lag, 0), clock.is_null(), time.is_null())
+    found = pc.binary_join_element_wise("first_unread_record:", clock, "")
+    columns = {
+        **dict(zip(lags.column_names, lags.columns, strict=True)),
+        "lag_seconds": pc.if_else(pc.equal(lag, 0), 0.0, pc.if_else(pc.greater(lag, 0), age, NO_TIME)),
+        "lag_seconds_method": pc.case_when(reasons, lags["flag"], "no_lag", "not_looked_up", "no_record_found", found),
+    }
+    return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)
