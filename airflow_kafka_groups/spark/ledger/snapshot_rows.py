@@ -44,7 +44,7 @@ class UnusableFileError(Exception):
 
 
 class SnapshotRows:
-    """The rows of the judged snapshot of a history: parts as those of ``parts_of``, read anew by each loop.
+    """The rows of the judged snapshot of a history: parts as those of ``parts_of``, read again by each loop.
 
     A loop raises as ``file_parts`` does, and ``SnapshotError`` at its end, unless all rows were there.
     """
