@@ -170,10 +170,7 @@ class ObservationStore:
         try:
             self._storage.write_text(place, text, replace=False)
         except StorageError:
-            other = parse(self._storage.read_texts([place], skip_unreadable=True)[0])
-            if other != made:
-                if other is not None and other.snapshot_id == made.snapshot_id and other.file != made.file:
-                    self._discard(other)
+            if parse(self._storage.read_texts([place], skip_unreadable=True)[0]) != made:
                 self._storage.write_text(place, text)
         self._remove_others(made)
         return made
