@@ -26,7 +26,12 @@ def files(folder: Path) -> list[str]:
 def files_below(folder: Path) -> dict[tuple[str, str], int]:
     """Return the sizes of the files in a folder and in its folders, by (their folder's name, name)."""
     every = (folder, *(Path(entry.path) for entry in _entries(folder) if entry.is_dir()))
-    return {(inner.name, entry.name): entry.stat().st_size for inner in every for entry in _files(inner)}
+    sizes = {}
+    for inner in every:
+        for entry in _files(inner):
+            with suppress(FileNotFoundError):  # another program has deleted it by now
+                sizes[inner.name, entry.name] = entry.stat().st_size
+    return sizes
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
