@@ -74,8 +74,8 @@ def _checksum_of(path: Path) -> Path:
 def write(path: Path, content: bytes, *, replace: bool) -> None:
     """Write a file, and the folders that it is in. Without ``replace``, raise ``FileExistsError`` if it exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    _checksum_of(path).unlink(missing_ok=True)
     with path.open("wb" if replace else "xb") as file:
+        _checksum_of(path).unlink(missing_ok=True)
         file.write(content)
 
 

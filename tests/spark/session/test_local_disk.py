@@ -30,3 +30,12 @@ def test_a_file_that_is_deleted_while_its_folder_is_listed_is_no_error(
 
     monkeypatch.setattr(local_disk, "_entries", meanwhile)
     assert local_disk.files_below(tmp_path / "data") == {("snapshot", "b"): 5}
+
+
+def test_a_file_that_is_not_replaced_keeps_its_checksum(tmp_path: Path) -> None:
+    there, checksum = tmp_path / "x", tmp_path / ".x.crc"
+    there.write_text("theirs")
+    checksum.write_text("of theirs")
+    with pytest.raises(FileExistsError):
+        local_disk.write(there, b"mine", replace=False)
+    assert (there.read_text(), checksum.read_text()) == ("theirs", "of theirs")
