@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,6 +23,7 @@ TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
 _SPARK_CATALOGUE = "spark_catalog"
+_STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
@@ -99,6 +100,18 @@ class CatalogueTable:
         else:
             rows.write.insertInto(self._quoted, overwrite=True)
 
+    def _empty(self, owner: str, partitions: Iterable[str], rows: DataFrame) -> None:
+        """Remove the rows of partitions; rows of others do not replace them.
+
+        :param rows: any with the table's columns.
+        """
+        nothing = rows.select(*(column for column in self._columns if column not in self._keys)).limit(0)
+        for partition in partitions:
+            key = ", ".join(f"{name} = {value!r}" for name, value in zip(self._keys, (owner, partition), strict=True))
+            with settings_of(self._spark, _STATIC):
+                text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
+                query(text, rows=nothing)
+
     def _partitioned_by(self) -> set[str]:
         """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
 
@@ -136,6 +149,9 @@ class CatalogueTable:
             with settings_of(self._spark, _DYNAMIC):
                 self._insert(keyed.select(*self._columns))
             found = self.counts(owner)
+            if emptied := [name for name, count in expected.items() if not count and name in found]:
+                self._empty(owner, emptied, keyed)
+                found = self.counts(owner)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
         for partition, count in expected.items():

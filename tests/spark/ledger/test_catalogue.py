@@ -65,6 +65,20 @@ def test_a_partition_is_replaced_and_the_others_stay(spark: SparkSession, databa
     assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
 
 
+def test_a_partition_that_has_no_rows_any_more_is_emptied(spark: SparkSession, database: str) -> None:
+    """Spark replaces only the partitions that it is given rows of."""
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    for partition in ("s1", "s2", "s3"):
+        table.replace("c", rows_of(spark, ("a", 1), ("b", 2)), {partition: 2})
+    table.replace("d", rows_of(spark, ("a", 1)), {"s1": 1})
+    more = rows_of(spark, ("z", 9)).selectExpr("*", "'s2' AS snapshot_id")
+    table.replace("c", more, {"s1": 0, "s2": 1, "s4": 0})
+    assert (table.counts("c"), table.counts("d")) == ({"s2": 1, "s3": 2}, {"s1": 1})
+    table.replace("c", rows_of(spark), {"s3": 0})
+    assert table.counts("c") == {"s2": 1}
+    assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
+
+
 @pytest.mark.safety
 def test_a_table_with_other_rows_than_were_written_fails_the_job(spark: SparkSession, database: str) -> None:
     table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
