@@ -35,8 +35,8 @@ _SHAPES = {
     "timestamp": lambda other: pa.types.is_timestamp(other) and other.unit == "us" and other.tz is not None,
 }
 _WRITTEN = {"timestamp": "timestamp[us, tz=UTC]"}
-_NO_TIME = 253_402_300_800_000_000
-"""The microsecond after the last one that Python has a time for."""
+_NO_TIME = 221_845_392_000_000_000
+"""The microsecond after the last one that ``contracts.ids.parse_time`` accepts."""
 
 
 class UnusableFileError(Exception):
@@ -137,7 +137,7 @@ def _checked(rows: pa.Table, snapshot_id: str) -> pa.Table:
             raise UnusableFileError(foreign)
     observed_at = rows["observed_at"].cast(pa.int64()).fill_null(0).to_numpy()
     if not ((observed_at >= 0) & (observed_at < _NO_TIME)).all():
-        raise UnusableFileError("column observed_at has times before 1970 or beyond the year 9999")
+        raise UnusableFileError("column observed_at has times before 1970 or beyond the year 8999")
     return rows
 
 
