@@ -30,7 +30,7 @@ from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.errors import StorageError, first_line
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.staleness.lives import READ
@@ -126,17 +126,19 @@ class ObservationStore:
         stored = self.stored[snapshot_id]
         if stored.file is None:
             return arrow_schema(OBSERVATION_COLUMNS).empty_table()
-        with suppress(StorageError, pa.ArrowException):
-            content = self._storage.read_bytes(self._file(stored))
-            if sha256(content).hexdigest() == stored.sha256:
-                judged = snapshot_id == self._history.judged.snapshot_id
-                columns = None if judged else [*READ]
-                table = pq.read_table(
-                    pa.BufferReader(content), columns=columns, read_dictionary=_KINDS, use_threads=False
-                )
-                extent = (table.num_rows, *_extent(table))
-                return table if extent == (stored.groups, stored.oldest, stored.newest) else None
-        return None
+        path = self._file(stored)
+        try:
+            content = self._storage.read_bytes(path)
+            if sha256(content).hexdigest() != stored.sha256:
+                return None
+            columns = None if snapshot_id == self._history.judged.snapshot_id else [*READ]
+            table = pq.read_table(pa.BufferReader(content), columns=columns, read_dictionary=_KINDS, use_threads=False)
+        except MemoryError as exc:  # they may be sound, and take more of it to be made again
+            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+        except (StorageError, pa.ArrowException):
+            return None
+        found = (table.num_rows, *_extent(table))
+        return table if found == (stored.groups, stored.oldest, stored.newest) else None
 
     def _reduce(self, missing: list[SnapshotManifest]) -> None:
         """Reduce snapshots and store what they came to, each as soon as it is made."""

@@ -60,3 +60,22 @@ def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
         judge(spark, tmp_path)
     assert "delete" not in str(failed.value)
+
+
+@pytest.mark.parametrize("problem", [pa.ArrowMemoryError("malloc of size 64 failed"), MemoryError()])
+def test_observations_are_not_made_again_for_want_of_memory(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    """They would be deleted, and made three times, each of which takes more memory than to read them."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise problem
+
+    write_hour(tmp_path, 0)
+    judge(spark, tmp_path)
+    (stored,) = tmp_path.glob("*/tables/observations/*/part-*.parquet")
+    with monkeypatch.context() as patched:
+        patched.setattr(pq, "read_table", fail)
+        with pytest.raises(StorageError, match=rf"{stored.name} cannot be read: (malloc|MemoryError)"):
+            judge(spark, tmp_path)
+    assert judge(spark, tmp_path)["snapshots_reduced"] == 0
