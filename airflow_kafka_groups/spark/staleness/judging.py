@@ -75,11 +75,13 @@ def judged_history(
     with Workers(spark, is_local=Storage(spark, history.folder).is_local) as workers:
         store = ObservationStore(spark, history, workers, Reduction(spark, history, workers, driver_rows))
         store.complete()
-        lives = Lives(store.newest(), policy)
-        names = [manifest.snapshot_id for manifest in history.read]
+        newest = store.newest()
+        lives = Lives(newest, policy)
+        *names, _ = [manifest.snapshot_id for manifest in history.read]
         incomplete = {*history.incomplete_ids}
         for name, table in zip(names, store.tables(names), strict=True):
             (lives.add_incomplete if name in incomplete else lives.add)(table)
+        lives.add(newest)
     complete = [store.stored[name] for name in history.snapshot_ids]
     return JudgedHistory(
         lives=lives,
