@@ -1,7 +1,7 @@
 """The lives of groups, from one snapshot's observations to the next: since when each has been idle. No I/O.
 
 ``Lives`` sees the observations of all complete snapshots once, oldest first, and keeps of each group only what the
-verdict needs. So memory holds one snapshot, however long the history is.
+verdict needs. So memory does not grow with the history.
 
 A group's *life* is its observations in the complete snapshots in a row up to the newest. A snapshot without the group
 ends a life: whatever comes later is another group with the same name. A *quiet* observation is read without error,
