@@ -214,7 +214,8 @@ class ObservationStore:
         now = datetime.now(UTC)
         for name in self._storage.folders(self._root):
             if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
-                self._storage.delete_folder(f"{self._root}/{name}")
+                with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
+                    self._storage.delete_folder(f"{self._root}/{name}")
 
     def _manifest(self, snapshot_id: str) -> str:
         return f"{self._folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"

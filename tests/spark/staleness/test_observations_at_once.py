@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.spark.errors import StorageError
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import snapshot_id
@@ -58,3 +61,22 @@ def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table
     judge(spark, tmp_path)
     assert list(folder.glob("part-*.parquet")) == [file]
     assert spark.read.parquet(str(table)).count() == 2
+
+
+def test_what_another_user_s_killed_job_left_and_the_storage_keeps_stops_no_judgement(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is hidden, and a judgement needs nothing of it."""
+    write_hour(tmp_path, 0)
+    left = tmp_path / TABLE / f"_{new_id(datetime.now(UTC) - timedelta(days=2))}"
+    left.mkdir(parents=True)
+    delete = Storage.delete_folder
+
+    def refused(storage: Storage, path: str) -> None:
+        if path.endswith(left.name):
+            raise StorageError(f"{path} cannot be deleted: Permission denied")
+        delete(storage, path)
+
+    monkeypatch.setattr(Storage, "delete_folder", refused)
+    assert judge(spark, tmp_path)["snapshots_reduced"] == 1
+    assert left.is_dir()
