@@ -14,7 +14,7 @@ from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
 from airflow_kafka_groups.spark.frames import WHOLE
 from airflow_kafka_groups.spark.ledger.manifests import half_written
 from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
@@ -65,7 +65,11 @@ class Reduction:
     def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
         files = rows_of(self._history, manifest)
         parts = (part for path in files for part in file_parts(self._storage, manifest, path))
-        return reduced(parts, manifest.snapshot_id)
+        try:
+            return reduced(parts, manifest.snapshot_id)
+        except MemoryError as exc:
+            problem = f"the driver has no memory left for the rows of snapshot {manifest.snapshot_id}: give it more"
+            raise StorageError(problem) from exc
 
     def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
         """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""

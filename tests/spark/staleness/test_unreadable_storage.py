@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.staleness import observations
 from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.judged import judge, write_hour
 
@@ -79,3 +80,15 @@ def test_observations_are_not_made_again_for_want_of_memory(
         with pytest.raises(StorageError, match=rf"{stored.name} cannot be read: (malloc|MemoryError)"):
             judge(spark, tmp_path)
     assert judge(spark, tmp_path)["snapshots_reduced"] == 0
+
+
+def test_a_snapshot_that_needs_more_memory_than_there_is_is_not_damaged(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise MemoryError
+
+    write_hour(tmp_path, 0)
+    monkeypatch.setattr(observations, "combined", fail)
+    with pytest.raises(StorageError, match=r"no memory left for the rows of snapshot .*: give it more"):
+        judge(spark, tmp_path)
