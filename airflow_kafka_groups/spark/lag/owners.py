@@ -67,8 +67,9 @@ def owners_of(spark: SparkSession, rules: Sequence[OwnerRule], group_ids: Collec
         return {
             name: next((owner for prefix, owner in prefixes if name.startswith(prefix)), UNOWNED) for name in group_ids
         }
-    owner = F.lit(UNOWNED)
-    for rule in reversed(rules):
-        owner = F.when(rule.matches(F.col("group_id")), rule.owner).otherwise(owner)
+    owner = F.when(F.lit(False), UNOWNED)
+    for rule in rules:  # one level, however many there are: Spark recurses into what is nested
+        owner = owner.when(rule.matches(F.col("group_id")), rule.owner)
+    owner = owner.otherwise(UNOWNED)
     groups = spark.createDataFrame([(name,) for name in group_ids], "group_id string")
     return dict(groups.select("group_id", owner).collect())

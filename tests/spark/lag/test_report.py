@@ -170,6 +170,12 @@ def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: Spar
     assert owners_of(spark, RULES, ()) == {}
 
 
+def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
+    rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
+    found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
+    assert owners_of(spark, rules, found) == found
+
+
 def test_many_parts_come_to_few_sums() -> None:
     sums = Sums()
     for number in range(50):
