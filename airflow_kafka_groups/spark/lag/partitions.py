@@ -15,6 +15,8 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
+from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.lag.owners import UNOWNED
 
 SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(LAG_COLUMNS)])
@@ -41,6 +43,8 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
 
     :param rows: as ``SnapshotRows`` has them.
     :param owners: the owners of groups. Default: none has one.
+
+    Raises ``JobError`` for offsets that are further apart than 64 bits can say.
     """
     rows = rows.filter(rows["topic"].is_valid())
     group, known = rows["group_id"].combine_chunks(), owners or {}
@@ -60,6 +64,11 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
         "lag": pc.if_else(pc.or_(is_lost, pc.equal(flag, "ok")), pc.subtract(end, first), _NO_NUMBER),
         "lost": pc.if_else(is_lost, pc.subtract(start, offset), 0),
     }
+    for name in ("lag", "lost"):  # neither is below zero, unless it wrapped
+        for row in rows.filter(pc.less(found[name], 0)).slice(0, 1).to_pylist():
+            where = f"group {row['group_id']!r}, {Partition(row['topic'], row['partition'])}"
+            offsets = f"committed {row['committed_offset']}, log from {row['log_start']} to {row['log_end']}"
+            raise JobError(f"{where} has offsets that cannot be right, more than 64 bits apart: {offsets}")
     kinds = {field.name: field.type for field in SCHEMA if not field.name.startswith("lag_seconds")}
     columns = {name: found[name] if name in found else rows[name].cast(kind) for name, kind in kinds.items()}
     return pa.table({**columns, "first_offset": first})

@@ -185,6 +185,14 @@ def test_many_parts_come_to_few_sums() -> None:
     assert [row["lag"] for row in sums.by("group_id").to_pylist()] == [50 * 99]
 
 
+@pytest.mark.parametrize(("offset", "start", "end"), [(-(2**63), 5, 9), (-5, -(2**63), 2**63 - 1)])
+def test_a_distance_of_more_than_64_bits_is_no_figure(offset: int, start: int, end: int) -> None:
+    rows = rows_of(seen(1, group="g", offsets={("t", 0): offset}, ends={("t", 0): (start, end)}))
+    said = rf"group 'g', t\[0\] has offsets that cannot be right, .*: committed {offset}, log from {start} to {end}"
+    with pytest.raises(JobError, match=said):
+        partition_lag(rows)
+
+
 def test_a_sum_of_more_than_64_bits_is_no_figure() -> None:
     sums, offsets = Sums(), {("t", 0): 0}
     part = with_seconds(partition_lag(rows_of(seen(1, offsets=offsets, log_end=2**62))), looked_up([]))
