@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.lag.partitions import NO_TIME, SCHEMA
 
-_BEYOND = 2.0**63
+_BEYOND = 2**63
+_HALF = 32  # the bits of half a number
 
 _KEYS = ["group_id", "owner", "state", "topic"]
 _OF_NONE = pc.ScalarAggregateOptions(min_count=0)
@@ -40,7 +41,7 @@ class Sums:
     def __init__(self) -> None:
         self.flags, self.methods = Counter[str](), Counter[str]()
         self._parts = [_added(_measured(SCHEMA.empty_table()), _KEYS)]
-        self._greatest = 0.0
+        self._totals = Counter[str]()
 
     def add(self, lags: pa.Table) -> None:
         """Add a part.
@@ -51,10 +52,10 @@ class Sums:
         """
         for counter, name in ((self.flags, "flag"), (self.methods, "lag_seconds_method")):
             counter.update({each["values"]: each["counts"] for each in pc.value_counts(lags[name]).to_pylist()})
-        for name in ("lag", "lost"):
-            self._greatest += pc.sum(lags[name].cast(pa.float64(), safe=False)).as_py() or 0.0
-        if self._greatest >= _BEYOND:
-            raise JobError("the lag of all groups has more than 64 bits: the log ends of the snapshot cannot be right")
+        for name, said in (("lag", "the lag of all groups"), ("lost", "what all groups lost")):
+            self._totals[name] += _exact_sum(lags[name])
+            if self._totals[name] >= _BEYOND:
+                raise JobError(f"{said} has more than 64 bits: the offsets of the snapshot cannot be right")
         self._parts.append(_added(_measured(lags), _KEYS))
         if sum(part.num_rows for part in self._parts) > 2 * self._parts[0].num_rows + lags.num_rows:
             self._parts = [_added(pa.concat_tables(self._parts), _KEYS)]
@@ -73,6 +74,13 @@ class Sums:
         shown = [*names, *SUM_NAMES]
         order = [("lag", "descending"), *((name, "ascending") for name in names)]
         return pa.table([columns[name] for name in shown], shown).sort_by(order)
+
+
+def _exact_sum(numbers: pa.ChunkedArray) -> int:
+    """Return the sum of numbers that are not below zero, also where it has more than 64 bits."""
+    halves = pc.shift_right(numbers, _HALF), pc.bit_wise_and(numbers, 2**_HALF - 1)
+    high, low = (pc.sum(half, min_count=0).as_py() for half in halves)
+    return int(high << _HALF) + int(low)
 
 
 def _measured(lags: pa.Table) -> pa.Table:

@@ -197,8 +197,23 @@ def test_a_sum_of_more_than_64_bits_is_no_figure() -> None:
     sums, offsets = Sums(), {("t", 0): 0}
     part = with_seconds(partition_lag(rows_of(seen(1, offsets=offsets, log_end=2**62))), looked_up([]))
     sums.add(part)
-    with pytest.raises(JobError, match="more than 64 bits"):
+    with pytest.raises(JobError, match="the lag of all groups has more than 64 bits"):
         sums.add(part)
+
+
+def test_what_was_lost_is_no_part_of_the_lag() -> None:
+    """Each of the two sums fits into 64 bits, up to the last number."""
+    places = {("t", 0): 0, ("u", 0): 1}
+    ends = {("t", 0): (2**62, 2**63 - 1), ("u", 0): (2**62 - 1, 2**63 - 1)}
+    rows = seen(1, offsets=places, ends=ends)
+    sums = Sums()
+    sums.add(with_seconds(partition_lag(rows_of(rows[:1])), looked_up([])))
+    (row,) = sums.by().to_pylist()
+    assert (row["lag"], row["lost"]) == (2**62 - 1, 2**62)
+    all_of_it = Sums()
+    all_of_it.add(with_seconds(partition_lag(rows_of(rows)), looked_up([])))
+    (row,) = all_of_it.by().to_pylist()
+    assert (row["lag"], row["lost"]) == (2**63 - 1, 2**63 - 2)
 
 
 @pytest.mark.parametrize(("sizes", "files"), [((2, 2, 1), [4, 1]), ((3, 3), [3, 3]), ((), [0]), ((0, 1), [1])])
