@@ -81,7 +81,7 @@ def largest(lags: pa.Table, count: int) -> pa.Table:
     """
     behind = lags.select([*_PLACE, "lag"]).filter(pc.greater(lags["lag"], 0))
     most = behind.group_by(_PLACE).aggregate([("lag", "max")]).rename_columns([*_PLACE, "lag"])
-    return most.sort_by([("lag", "descending"), *((name, "ascending") for name in _PLACE)]).slice(0, count)
+    return most.sort_by([("lag", "descending"), *((name, "ascending") for name in _PLACE)])[:count]
 
 
 def with_seconds(lags: pa.Table, timestamps: pa.Table) -> pa.Table:

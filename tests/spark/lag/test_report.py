@@ -161,6 +161,12 @@ def test_a_report_in_parts_is_that_of_loops_over_its_rows(spark: SparkSession, t
     assert sums.by().to_pylist() == (slow_sums(lags) or [nothing])
 
 
+@pytest.mark.parametrize("count", [2**31, 2**63 - 1, 2**63, 10**30])
+def test_any_number_of_lookups_may_be_allowed(count: int) -> None:
+    part = rows_of(seen(1, offsets={("t", 0): 1}))
+    assert look_through([part, part], count).behind == [(Partition("t", 0), 1)]
+
+
 def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
     unowned = dict.fromkeys(GROUPS, "unowned")
     assert owners_of(spark, RULES, GROUPS) == unowned | OWNERS
