@@ -94,7 +94,8 @@ def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[st
 
     if "" in group_ids:
         raise JobError("the group with the empty id cannot be archived: its folder would have no name")
-    wanted = pa.array(sorted(group_ids), pa.string())
+    # Of a name that is no text, such as an argument in another encoding, no snapshot has a group.
+    wanted = pa.array(sorted(name for name in group_ids if _is_text(name)), pa.string())
     found: dict[str, dict[Partition, Commit]] = {}
     doubts: dict[str, str] = {}
     columns = ["group_id", "state", "topic", "partition", "committed_offset", "error"]
@@ -106,12 +107,22 @@ def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[st
         elif row["state"] != GroupState.EMPTY:
             doubts[row["group_id"]] = f"was {row['state']}, not Empty"
         elif row["topic"] is not None:
-            commits[Partition(row["topic"], row["partition"])] = Commit(row["committed_offset"])
+            where, commit = Partition(row["topic"], row["partition"]), Commit(row["committed_offset"])
+            if None in (row["partition"], row["committed_offset"]):
+                doubts[row["group_id"]] = f"has a row of {where.topic} without a partition or an offset"
+            elif commits.setdefault(where, commit) != commit:
+                offsets = f"{commits[where].offset} and {commit.offset}"
+                doubts[row["group_id"]] = f"is there twice, with {where} committed at {offsets}"
     doubts |= {group_id: "is not in the snapshot" for group_id in group_ids if group_id not in found}
     if doubts:
         shown = "; ".join(f"group {group_id!r} {why}" for group_id, why in sorted(doubts.items())[:_SHOWN])
         raise JobError(f"{shown}: nothing was archived. Take a new snapshot, or leave such groups out")
     return found
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name can be written as UTF-8, as all of Kafka's are."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
