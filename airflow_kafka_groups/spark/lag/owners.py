@@ -40,7 +40,9 @@ def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, 
     """
     compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
     try:
-        rules = tuple(OwnerRule(**entry) for entry in json.loads(text))
+        if not isinstance(entries := json.loads(text), list):
+            raise TypeError("it is no list")  # an empty object would be no rules at all
+        rules = tuple(OwnerRule(**entry) for entry in entries)
         for rule in rules:
             if {type(rule.prefix), type(rule.regex)} != {str, type(None)}:
                 raise ValueError(f"the rule of {rule.owner!r} must have either a prefix or a regex")
@@ -48,13 +50,16 @@ def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, 
                 raise ValueError("a rule has no owner")
             if not isinstance(rule.owner, str):
                 raise ValueError(f"the owner {rule.owner!r} of a rule is no text")
+            for part in (rule.owner, rule.prefix or rule.regex or ""):
+                if any("\ud800" <= letter <= "\udfff" for letter in part):  # neither Java nor Arrow takes it
+                    raise ValueError(f"{part!r} in the rule of {rule.owner!r} has half of a letter")
             try:
                 compiler.compile(rule.regex or "")
                 compiler.compile(rule.pattern)  # an open quotation or comment would go on behind it
             except SPARK_ERRORS as exc:
                 problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
                 raise ValueError(problem) from exc
-    except (ValueError, TypeError) as exc:
+    except (ValueError, TypeError, RecursionError) as exc:
         remedy = f'{exc}. Write it as [{{"owner": "team-a", "prefix": "a."}}, {{"owner": "ops", "regex": "mon-.*"}}]'
         raise ArgumentError("--owners", path, remedy) from exc
     return rules
