@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import uuid
 from collections.abc import Collection
@@ -69,3 +70,20 @@ def require_replaceable(spark: SparkSession, folder: str, columns: Collection[st
     if others:
         remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
         raise ArgumentError("--output", folder, remedy)
+
+
+def require_own_summary(spark: SparkSession, path: str, job: str, option: str, value: str) -> None:
+    """Verify that the file of a job's summary is a summary of this job, or is not there: the job deletes it.
+
+    ``--output backups/ID`` would otherwise cost the backup its manifest, ``ID.json``.
+
+    :param job: its name, with which its summaries begin. A killed job may have left a part of one.
+    :param option: the option that names the file, and its value, for the message.
+
+    Raises ``ArgumentError`` naming the file.
+    """
+    begins = json.dumps({"job": job}, indent=1).removesuffix("\n}")
+    found = (Storage(spark, path).read_if_there(path) or "")[: len(begins)]
+    if not begins.startswith(found):
+        remedy = f"{path} is there, which this job did not write and would delete: give another name, or move the file"
+        raise ArgumentError(option, value, remedy)

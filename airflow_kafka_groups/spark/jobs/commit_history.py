@@ -32,7 +32,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
+from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
 from airflow_kafka_groups.spark.storage import Storage
@@ -96,6 +96,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = prepare_kafka(spark, arrow_on_workers=True)
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
+    option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
+    require_own_summary(spark, summary_path, JOB, option, value)
     for name, (_, schema, _) in _TABLES.items():
         require_replaceable(spark, f"{arguments.output}/{name}", schema.names, "run_id")
     keys = ("kafka_cluster_id", "run_id")

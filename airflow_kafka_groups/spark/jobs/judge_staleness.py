@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.ledger.fleet import (
     of_each_cluster,
 )
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
+from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
@@ -99,6 +99,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         require_shared(spark, arguments.output)
         require_replaceable(spark, arguments.output, VERDICT_SCHEMA.names)
+    if summary_path := arguments.summary or (arguments.output and f"{arguments.output}.json"):
+        option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
+        require_own_summary(spark, summary_path, JOB, option, value)
     tables = {
         option: CatalogueTable(spark, name, schema, option=option)
         for option, name, schema in (

@@ -27,7 +27,7 @@ from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_ow
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.output_checks import require_replaceable, require_shared
+from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, folder_path, write_summary
 from airflow_kafka_groups.spark.storage import Storage
@@ -87,6 +87,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         for name, place in places.items():
             require_replaceable(spark, place, LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES))
         summary_path = f"{output}.json"
+        require_own_summary(spark, summary_path, JOB, "--output", output)
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
     Storage(spark, summary_path).delete_file(summary_path)
     rows = SnapshotRows(Storage(spark, folder), history)
