@@ -122,6 +122,12 @@ def _without_connection(path: str | None) -> str | None:
     return path and _CONNECTION.sub(r"\1", path)
 
 
+def check_output(path: str | None) -> None:
+    """Raise ``ArgumentError`` for an ``--output`` that is given and from which a job would read other rows back."""
+    if path is not None:
+        check_folder("--output", path)
+
+
 def check_folder(option: str, path: str) -> None:
     """Raise ``ArgumentError`` for no folder, and for one that Spark would read as a pattern."""
     if not path or any(letter in path for letter in "*?[]{}\\"):

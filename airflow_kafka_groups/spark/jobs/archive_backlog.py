@@ -43,7 +43,7 @@ from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.output_checks import require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare_kafka, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, folder_path
+from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path
 from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "archive_backlog"
@@ -74,6 +74,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
+    check_output(arguments.output)
     if bool(arguments.plan_id) == bool(arguments.group):
         raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
 
