@@ -32,10 +32,7 @@ from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers, runs_locally
 
 _ROWS_AT_ONCE = 100_000_000
-_FILE_BY_FILE = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
-    "spark.sql.files.openCostInBytes": str(2**27),  # as large as a task's share: one file for each task
-}
+_FILE_BY_FILE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
 
 
 class Reduction:
