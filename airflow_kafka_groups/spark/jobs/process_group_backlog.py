@@ -27,7 +27,7 @@ from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_conte
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
-from airflow_kafka_groups.spark.output_checks import require_shared
+from airflow_kafka_groups.spark.output_checks import require_own_summary, require_shared
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.storage import Storage
@@ -70,6 +70,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     The summary is written to ``--result`` also when an error is raised.
     """
     if arguments.result:  # an older result must not be mistaken for this one
+        require_own_summary(spark, arguments.result, JOB, "--result", arguments.result)
         Storage(spark, arguments.result).delete_file(arguments.result)
     summary: dict[str, Any] = {"job": JOB, "format": FORMAT, "backlog_id": None, "outcome": "failed", "error": None}
     summary |= {"output": arguments.output, "warnings": []}

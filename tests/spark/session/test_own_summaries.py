@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.jobs import commit_history, lag_report
+from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
 from tests.spark.histories import seen
 from tests.spark.judged import judge, write_hour
 from tests.spark.kafka import write_properties
@@ -46,6 +46,15 @@ def test_a_file_that_a_history_s_summary_would_cost_is_named(spark: SparkSession
     arguments = ["--kafka-properties", str(properties), "--output", str(tmp_path / "out"), "--summary", str(mine)]
     with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED}"):
         commit_history.run(spark, commit_history.parse_arguments(arguments))
+    assert mine.read_text() == "{}"
+
+
+def test_a_file_that_a_backlog_s_result_would_cost_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.json").write_text("{}")
+    arguments = ["--kafka-properties", str(write_properties(tmp_path, "localhost:1")), "--group", "g"]
+    arguments += ["--transform", "mine:same", "--result", str(mine)]
+    with pytest.raises(ArgumentError, match=rf"--result \(got '.*/mine\.json'\): .*{REFUSED}"):
+        process_group_backlog.run(spark, process_group_backlog.parse_arguments(arguments))
     assert mine.read_text() == "{}"
 
 
