@@ -22,6 +22,13 @@ def arrow_schema(columns: Columns) -> Any:
     return pa.schema([pa.field(column.name, types[column.kind], column.nullable) for column in columns])
 
 
+def unchecked_schema(columns: Columns) -> Any:
+    """Return the schema of rows with these columns that nobody has checked: one that is required may be null."""
+    import pyarrow as pa
+
+    return pa.schema([field.with_nullable(True) for field in arrow_schema(columns)])
+
+
 def utc_times(column: Any) -> list[datetime | None]:
     """Return a column of stored times; pyarrow's own conversion takes several times as long.
 

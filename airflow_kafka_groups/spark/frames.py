@@ -6,8 +6,6 @@ driver's JVM.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
@@ -59,8 +57,3 @@ def query(text: str, **frames: DataFrame) -> DataFrame:
         parameters (``:name``): the SQL parser of Delta's session extension does not bind them.
     """
     return next(iter(frames.values())).sparkSession.sql(text, None, **frames)
-
-
-def in_list(values: Iterable[str]) -> str:
-    """Return constant strings as the list after SQL's IN."""
-    return f"({', '.join(map(repr, sorted(map(str, values))))})"

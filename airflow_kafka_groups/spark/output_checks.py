@@ -11,6 +11,7 @@ from itertools import islice
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
+from airflow_kafka_groups.spark.session import runs_locally
 from airflow_kafka_groups.spark.storage import Storage
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
@@ -32,7 +33,7 @@ def require_shared(spark: SparkSession, path: str) -> None:
     Raises ``StorageError`` if executors cannot read what the driver writes.
     """
     storage = Storage(spark, path)
-    if not storage.is_local or str(spark.sparkContext.master).startswith("local"):
+    if not storage.is_local or runs_locally(spark):
         return
     seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
     storage.write_text(seen, "seen\n")

@@ -17,11 +17,11 @@ from pyspark.sql.utils import is_remote
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
 
-DRIVER_PACKAGES = ("pandas", "pyarrow", "numpy")
-"""Packages that Python functions over Arrow batches need on the driver: pyspark requires pandas there."""
-
 WORKER_PACKAGES = ("pyarrow", "numpy")
-"""Packages that they need on executors."""
+"""Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""
+
+DRIVER_PACKAGES = ("pandas", *WORKER_PACKAGES)
+"""Packages that these functions need on the driver: pyspark requires pandas there."""
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",

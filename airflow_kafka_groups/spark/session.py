@@ -42,6 +42,11 @@ def running_session() -> SparkSession | None:
     return None if is_stopped else found
 
 
+def runs_locally(spark: SparkSession) -> bool:
+    """Return whether the driver's process is all there is of the cluster."""
+    return str(spark.sparkContext.master).startswith("local")
+
+
 @contextmanager
 def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
     """Change settings of the session within the block, and put them back as they were.

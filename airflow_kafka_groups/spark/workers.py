@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark.session import runs_locally
+
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
@@ -48,8 +50,3 @@ class Workers(AbstractContextManager["Workers"]):
                 yield first, done.result()
         for first, done in waiting:
             yield first, done.result()
-
-
-def runs_locally(spark: SparkSession) -> bool:
-    """Return whether the driver's process is all there is of the cluster."""
-    return str(spark.sparkContext.master).startswith("local")

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import pyarrow as pa
 
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
 
@@ -21,5 +21,5 @@ def verdicts_of(verdicts: Iterable[Verdict], judged_by: JudgedBy | None = None) 
             row[name] = datetime.fromisoformat(value) if isinstance(value, str) else value
         row["idle_seconds"] = verdict.idle_seconds
         rows.append(row)
-    schema = pa.schema([field.with_nullable(True) for field in arrow_schema(VERDICT_COLUMNS)])
+    schema = unchecked_schema(VERDICT_COLUMNS)
     return Verdicts(pa.Table.from_pylist(rows, schema=schema), judged_by)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
 from airflow_kafka_groups.spark.lag.partitions import TIMESTAMPS
@@ -23,7 +23,7 @@ from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.verdicts import judge
 
 # Every column may be null here: a test writes rows that lack a required one.
-ARROW_SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(SNAPSHOT_COLUMNS)])
+ARROW_SCHEMA = unchecked_schema(SNAPSHOT_COLUMNS)
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = 3600.0

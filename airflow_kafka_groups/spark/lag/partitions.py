@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.lag.owners import UNOWNED
 
-SCHEMA = pa.schema([field.with_nullable(True) for field in arrow_schema(LAG_COLUMNS)])
+SCHEMA = unchecked_schema(LAG_COLUMNS)
 """The stored columns. Nobody has checked that a row with a topic has a partition."""
 
 _PLACE = ["topic", "partition", "first_offset"]

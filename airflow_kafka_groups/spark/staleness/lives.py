@@ -30,12 +30,10 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.segments import Bools, Ints, encoded, valid_of
+from airflow_kafka_groups.spark.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
 
-READ = (
-    *("group_id", "observed_at", "group_type", "protocol_type", "state", "members", "error"),
-    *("partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start"),
-)
+_NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
+READ = ("group_id", "group_type", "protocol_type", "state", "error", *_NUMBERS)
 """The columns of observations that decide."""
 
 _NEVER = np.iinfo(np.int64).min
@@ -204,30 +202,30 @@ class Lives:
     def _seen(self, table: pa.Table) -> _Seen:
         places = pc.index_in(table["group_id"], self._ids)
         rows = places.is_valid().to_numpy() if places.null_count else slice(None)
-        partitions, lag_unknown = _ints(table["partitions"]), _ints(table["lag_unknown"])
+        of = {name: Numbers.of(table[name]) for name in _NUMBERS}
         readable = ~valid_of(table["error"])
-        known = readable & (partitions > 0) & (lag_unknown == 0)
-        known &= valid_of(table["lag"]) & valid_of(table["log_start"])
-        committed = np.stack((partitions, _ints(table["digest_xor"]), _ints(table["digest_sum"])))
+        known = readable & (of["partitions"].values > 0) & (of["lag_unknown"].values == 0)
+        known &= of["lag"].known & of["log_start"].known
+        committed = np.stack([of[name].values for name in ("partitions", "digest_xor", "digest_sum")])
         return _Seen(
-            group=_ints(places.drop_null()),
-            at=_ints(table["observed_at"])[rows],
+            group=Numbers.of(places.drop_null()).values,
+            at=of["observed_at"].values[rows],
             readable=readable[rows],
             empty=_is(table["state"], GroupState.EMPTY)[rows],
             unknown=_is(table["state"], GroupState.UNKNOWN)[rows],
-            members=_ints(table["members"])[rows],
+            members=of["members"].values[rows],
             kind=self._kind_of(table)[rows],
             committed=committed[:, rows],
             known=known[rows],
-            lag=_ints(table["lag"])[rows],
-            log_start=_ints(table["log_start"])[rows],
+            lag=of["lag"].values[rows],
+            log_start=of["log_start"].values[rows],
         )
 
     def _kind_of(self, table: pa.Table) -> Ints:
         """Number what groups are: another group type or protocol type means another group of the same name."""
         types, protocols = (encoded(table[name]) for name in ("group_type", "protocol_type"))
         width = len(protocols.dictionary)
-        both = _ints(types.indices) * width + _ints(protocols.indices)
+        both = Numbers.of(types.indices).values * width + Numbers.of(protocols.indices).values
         numbers: Ints = np.empty(len(types.dictionary) * width, np.int64)
         for first, group_type in enumerate(types.dictionary.to_pylist()):
             for second, protocol_type in enumerate(protocols.dictionary.to_pylist()):
@@ -258,10 +256,10 @@ class Lives:
             "idle_lag": self._known_lag,
             "idle_log_start": self._known_log_start,
         }
-        order = pc.sort_indices(self._ids)
+        order, newest = pc.sort_indices(self._ids), self._columns()
         for begin in range(0, max(len(order), 1), _AT_ONCE):
             part = order.slice(begin, _AT_ONCE)
-            columns: dict[str, Any] = {name: column.take(part).to_pylist() for name, column in self._columns().items()}
+            columns: dict[str, Any] = {name: column.take(part).to_pylist() for name, column in newest.items()}
             for name, values in state.items():
                 columns[name] = [None if each == _NEVER else each for each in values[part.to_numpy()].tolist()]
             yield [Life(*values) for values in zip(*(columns[name] for name in Life._fields), strict=True)]
@@ -270,14 +268,6 @@ class Lives:
         """Return the columns of the newest observations; times as numbers."""
         columns = {name: self._newest[name] for name in Life._fields if name in self._newest.column_names}
         return {**columns, "observed_at": columns["observed_at"].cast(pa.int64())}
-
-
-def _ints(column: pa.ChunkedArray | pa.Array) -> Ints:
-    """Return numbers; 0 for null, which each use of them tells apart by itself."""
-    found = column.cast(pa.int64())
-    filled = found.fill_null(0) if found.null_count else found
-    numbers: Ints = filled.to_numpy() if isinstance(filled, pa.ChunkedArray) else filled.to_numpy(zero_copy_only=False)
-    return numbers
 
 
 def _is(column: pa.ChunkedArray, value: str) -> Bools:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.contracts import arrow_schema as schemas
 from airflow_kafka_groups.contracts import columns
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.spark.ledger import snapshot_rows
 from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
@@ -97,17 +97,12 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
     """
     if len(parts) == 1:
         return parts[0]
-    table = pa.concat_tables([_schema().empty_table(), *parts])
+    table = pa.concat_tables([unchecked_schema(OBSERVATION_COLUMNS).empty_table(), *parts])
     if not table.num_rows:
         return table
     texts = {name: Strings.of(table[name]) for name in _TEXTS}
     numbers = {name: Numbers.of(table[name]) for name in table.column_names if name not in ("run_id", *_TEXTS)}
     return _grouped(texts, numbers, table["run_id"][0].as_py())
-
-
-def _schema() -> pa.Schema:
-    """Return the schema of observations that nobody has checked: a column that is required may be null."""
-    return pa.schema([field.with_nullable(True) for field in arrow_schema(OBSERVATION_COLUMNS)])
 
 
 def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
@@ -176,7 +171,7 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
     if contradicts.any():
         error = pc.coalesce(error, pc.if_else(pa.array(contradicts), _CONTRADICTION, pa.scalar(None, pa.string())))
     made |= {"run_id": pa.repeat(snapshot_id, len(begins)), "error": error}
-    schema = _schema()
+    schema = unchecked_schema(OBSERVATION_COLUMNS)
     for name, column in numbers.items():
         combine = _COMBINED_BY.get(name, Numbers.sum)
         made[name] = combine(column, begins).stored(schema.field(name).type)

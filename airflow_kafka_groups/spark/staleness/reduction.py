@@ -20,7 +20,7 @@ from airflow_kafka_groups.spark.ledger.manifests import half_written
 from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
 from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 from airflow_kafka_groups.spark.preflight import require_arrow
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session import runs_locally, settings_of
 from airflow_kafka_groups.spark.staleness.observations import (
     CARRIED,
     REDUCED_SCHEMA,
@@ -29,7 +29,7 @@ from airflow_kafka_groups.spark.staleness.observations import (
     reduced,
 )
 from airflow_kafka_groups.spark.storage import Storage
-from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers, runs_locally
+from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _ROWS_AT_ONCE = 100_000_000
 _FILE_BY_FILE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}

@@ -26,12 +26,10 @@ class Numbers(NamedTuple):
 
     @classmethod
     def of(cls, column: pa.ChunkedArray, null: int = 0) -> Numbers:
-        """Return a stored column; times in microseconds.
+        """Return a stored column; times as they are stored, in microseconds.
 
         :param null: the value in the place of null.
         """
-        if pa.types.is_timestamp(column.type):
-            column = column.cast(pa.timestamp("us", tz="UTC"))
         found = column.cast(pa.int64())
         if not found.null_count:
             return cls(found.to_numpy())
