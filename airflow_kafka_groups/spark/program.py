@@ -16,12 +16,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import SETTINGS
 from airflow_kafka_groups.spark.session import running_session, settings_of
-from airflow_kafka_groups.spark.storage import Storage
 
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})

@@ -88,7 +88,7 @@ ELSEWHERE = {
     "spark/__main__.py": "spark/submitted/test_spark_submit.py",
     "spark/application.py": "spark/submitted/test_spark_submit.py",
     "spark/bundle.py": "spark/submitted/test_spark_submit.py",
-    "spark/job_files.py": "spark/staleness/test_two_judgements.py",
+    "spark/files/job_files.py": "spark/staleness/test_two_judgements.py",
     "spark/backlog/": "spark/backlog/test_process_backlog.py",
     "spark/backlog/output.py": "spark/backlog/test_backlog_kills.py",
     "spark/backlog/record.py": "spark/backlog/test_backlog_record.py",

@@ -23,10 +23,10 @@ from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.session import jvm_of
-from airflow_kafka_groups.spark.storage import Storage
 
 if TYPE_CHECKING:
     import pyarrow as pa

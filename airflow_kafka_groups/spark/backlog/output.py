@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.files.storage import Storage
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
 COLUMN = "backlog_slice"

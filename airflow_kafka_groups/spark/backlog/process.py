@@ -25,11 +25,11 @@ from airflow_kafka_groups.spark.backlog.request import BacklogRequest, look, pla
 from airflow_kafka_groups.spark.backlog.slices import with_context
 from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.storage import Storage
 
 
 def process_backlog(

@@ -22,8 +22,8 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.offsets import Commits, Partition, Range, commit_rows, parse_commits
-from airflow_kafka_groups.spark.storage import Storage
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
 COMMITTED, NOT_COMMITTED, UNVERIFIED, ABANDONED = "committed", "not_committed", "unverified", "abandoned"

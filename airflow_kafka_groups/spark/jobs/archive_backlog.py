@@ -32,6 +32,8 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.files.output_checks import require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
@@ -41,10 +43,8 @@ from airflow_kafka_groups.spark.kafka.recreated import recreated_since, with_oth
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.output_checks import require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path
-from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES

@@ -17,8 +17,10 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.files.job_files import JobFiles
+from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
-from airflow_kafka_groups.spark.job_files import JobFiles
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
@@ -32,10 +34,8 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
-from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"

@@ -19,6 +19,8 @@ from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
 from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
@@ -31,11 +33,9 @@ from airflow_kafka_groups.spark.ledger.fleet import (
     of_each_cluster,
 )
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path, write_summary
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS
 
 if TYPE_CHECKING:

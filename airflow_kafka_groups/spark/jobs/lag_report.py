@@ -17,6 +17,8 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
@@ -27,10 +29,8 @@ from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_ow
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.output_checks import require_own_summary, require_replaceable, require_shared
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path, write_summary
-from airflow_kafka_groups.spark.storage import Storage
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows

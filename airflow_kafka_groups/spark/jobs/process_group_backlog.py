@@ -25,12 +25,12 @@ from airflow_kafka_groups.spark.backlog.record import PROCESSED, TakenOverError
 from airflow_kafka_groups.spark.backlog.request import BacklogRequest, parse_fetched
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
-from airflow_kafka_groups.spark.output_checks import require_own_summary, require_shared
 from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "process_group_backlog"
 _LISTS = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them

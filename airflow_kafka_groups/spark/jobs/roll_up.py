@@ -20,13 +20,13 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.files.output_checks import require_shared
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
-from airflow_kafka_groups.spark.output_checks import require_shared
 from airflow_kafka_groups.spark.preflight import logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base
-from airflow_kafka_groups.spark.storage import Storage
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")

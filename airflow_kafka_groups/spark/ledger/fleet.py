@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.spark.errors import ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.files.storage import Storage
 
 ALL = "*"
 """All clusters of a base folder."""

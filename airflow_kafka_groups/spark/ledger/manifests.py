@@ -11,7 +11,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.files.storage import Storage
 
 FEWER = "looked for some groups only"
 """Why a snapshot is passed over."""

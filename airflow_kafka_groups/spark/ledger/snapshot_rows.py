@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.ledger.manifests import half_written
 from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
-from airflow_kafka_groups.spark.storage import Storage
 
 _ROWS_AT_ONCE = 250_000
 _NAMES = [column.name for column in SNAPSHOT_COLUMNS]

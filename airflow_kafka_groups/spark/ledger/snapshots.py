@@ -16,8 +16,8 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
-from airflow_kafka_groups.spark.storage import Storage
 
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 

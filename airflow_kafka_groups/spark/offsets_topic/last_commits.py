@@ -25,6 +25,7 @@ from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Range
@@ -43,7 +44,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     scanned,
 )
 from airflow_kafka_groups.spark.preflight import prepare_kafka
-from airflow_kafka_groups.spark.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less

@@ -15,14 +15,14 @@ from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import History
-from airflow_kafka_groups.spark.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.spark.staleness.lives import Lives
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -31,12 +31,12 @@ from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import StorageError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.staleness.lives import READ
 from airflow_kafka_groups.spark.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import Workers
 
 _TRIES = 3

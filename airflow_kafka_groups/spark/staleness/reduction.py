@@ -15,6 +15,7 @@ from pyspark.sql import Row, SparkSession
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import WHOLE
 from airflow_kafka_groups.spark.ledger.manifests import half_written
 from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
@@ -28,7 +29,6 @@ from airflow_kafka_groups.spark.staleness.observations import (
     reduce_batches,
     reduced,
 )
-from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _ROWS_AT_ONCE = 100_000_000

@@ -30,9 +30,9 @@ from airflow_kafka_groups.spark.backlog.record import (
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.errors import JobError, StorageError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
-from airflow_kafka_groups.spark.storage import Storage
 from tests.pages import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]

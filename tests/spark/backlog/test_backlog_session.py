@@ -18,10 +18,10 @@ from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, NotVeri
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.work import reads_of
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.storage import Storage
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 

@@ -16,14 +16,14 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
 from airflow_kafka_groups.spark.lag.partitions import SCHEMA, partition_lag, with_seconds
 from airflow_kafka_groups.spark.lag.report import SUMMED_BY, look_through, write_tables
 from airflow_kafka_groups.spark.lag.sums import SUM_NAMES, Sums
-from airflow_kafka_groups.spark.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import SnapshotRow, hour, looked_up, rows_of, seen
 
 pytestmark = pytest.mark.spark

@@ -11,9 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.jobs import lag_report as job
-from airflow_kafka_groups.spark.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 

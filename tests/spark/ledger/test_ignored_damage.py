@@ -14,11 +14,11 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.backlog.archive import read_groups
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.session import settings_of
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import ARROW_SCHEMA, hour, seen, snapshot_id
 from tests.spark.judged import judge
 from tests.spark.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
 from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.storage import Storage
 from airflow_kafka_groups.spark.workers import Workers
 from tests.spark.histories import ARROW_SCHEMA, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot

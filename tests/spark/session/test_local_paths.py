@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.files.storage import Storage
 from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
 from tests.spark.judged import hour_rows, judge, write_hour
 from tests.spark.lake import CLUSTER

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import snapshot_id
 from tests.spark.judged import judge, verdicts, write_hour
 from tests.spark.lake import CLUSTER

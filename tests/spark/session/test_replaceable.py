@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
+from airflow_kafka_groups.spark.files.output_checks import require_replaceable
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
-from airflow_kafka_groups.spark.output_checks import require_replaceable
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.histories import seen
 from tests.spark.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.spark.lake import CLUSTER, write_snapshot

@@ -16,8 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import StorageError
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.staleness import observations
-from airflow_kafka_groups.spark.storage import Storage
 from tests.spark.judged import judge, write_hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]

@@ -11,8 +11,8 @@ from itertools import islice
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
+from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.session import runs_locally
-from airflow_kafka_groups.spark.storage import Storage
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""

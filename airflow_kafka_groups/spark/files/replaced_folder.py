@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 
 from airflow_kafka_groups.contracts.paths import is_data_file
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.job_files import JobFiles
-from airflow_kafka_groups.spark.storage import Storage
+from airflow_kafka_groups.spark.files.job_files import JobFiles
+from airflow_kafka_groups.spark.files.storage import Storage
 
 _ROWS_OF_A_FILE = 1_000_000
 

@@ -15,8 +15,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.local_files import create_local
-from airflow_kafka_groups.spark import local_disk
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, StorageError, first_line
+from airflow_kafka_groups.spark.files import local_disk
 from airflow_kafka_groups.spark.session import jvm_of
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
