@@ -10,7 +10,7 @@ with Spark.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 from operator import attrgetter, methodcaller
@@ -64,11 +64,12 @@ class PushedFilters:
         return TOPIC in self.conditions
 
 
-def select(listings: Iterable[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
+def select(listings: Collection[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
     """Return the groups in scope: a ``pyarrow.RecordBatch`` of their own columns and ``coordinator``."""
     import pyarrow as pa
 
-    chosen = [each for each in listings if wanted.selects(each.group_id) and filters.chooses(each)]
+    refused = wanted.refused([each.group_id for each in listings])
+    chosen = [each for each in listings if each.group_id not in refused and filters.chooses(each)]
     made = {name: column([get(each) for each in chosen], pa.string()) for name, get in _GROUP_COLUMNS.items()}
     return pa.record_batch({**made, "coordinator": column([each.coordinator for each in chosen], pa.int32())})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -139,6 +141,24 @@ def test_groups_are_cut_by_coordinator_into_chunks_of_even_size(seeded: str) -> 
         assert len(of_chunk) == 1
         assert 1 <= len(chunk.groups) <= 3
     assert len(set.union(*coordinators[:3])) == 3, "tasks of the same time ask different brokers"
+
+
+def test_what_a_worker_has_imported_is_spared_the_garbage_collection_after_each_task(seeded: str) -> None:
+    worker = """
+import gc, sys
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.reader import GroupsReader
+
+reader = GroupsReader(SourceOptions.parse({"kafka.bootstrap.servers": sys.argv[1]}))
+for chunk in reader.partitions() * 2:
+    list(reader.read(chunk))
+    print(gc.get_freeze_count())
+"""
+    done = subprocess.run([sys.executable, "-c", worker, seeded], capture_output=True, text=True, check=True)
+
+    counts = [int(line) for line in done.stdout.split()]
+    assert counts[0] > 10_000
+    assert counts == sorted(counts, reverse=True), "what a task makes must not stay"
 
 
 def test_a_group_without_offsets_has_one_row_so_that_it_is_not_missing(spark: SparkSession, seeded: str) -> None:
