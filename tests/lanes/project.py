@@ -43,7 +43,7 @@ _OLD = "kafka28 or kafka39 or test_keep_alive.py or test_lab.py or test_lost_del
 _NO_SHARED_CLUSTER = " or ".join(
     f"test_{name}.py"
     for name in (
-        *("observation_store", "private_submit", "transforms", "source_security", "security", "fleet", "verdicts"),
+        *("observation_store", "private_submit", "source_security", "security", "fleet", "verdicts"),
         *("roll_up", "preflight", "forecasts", "offsets_log", "snapshots", "backlog_record", "backlog"),
     )
 )
