@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 export PYTHONPATH := $(CURDIR)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes mutants
+.PHONY: help setup spark-jars demo demo-lease first-hour ui screenshots test unit exhaustive component lint faults campaign bench bench-quick bench-job bench-spark layers reference docs diagrams clean check-tools test-oldest test-yarn test-lakes test-kerberos mutants
 
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -97,6 +97,10 @@ build/spark-4.1/.installed: $(STAMP)
 
 test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
 	@$(BIN)/python -m pytest tests/spark/clusters/lakes.py
+
+test-kerberos: $(STAMP) ## Log in by Kerberos with a real KDC (needs the headers of MIT Kerberos, libkrb5-dev)
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python gssapi
+	@$(BIN)/python -m pytest tests/integration/admin/kerberos.py
 
 unit: $(STAMP) ## Run the quick tests only (no broker, no Airflow, no Spark)
 	@$(BIN)/python -m pytest tests/unit

@@ -1,13 +1,8 @@
-"""A connection to one broker, opened by aiokafka: it does TLS, SASL and ApiVersions, and then hands the socket over.
-
-aiokafka's connection class is semi-private, so everything that is used of it is in this module (``connect``, ``close``,
-``connected``, ``_versions``, ``_reader``, ``_writer`` and ``_read_task``), and tests run it against real brokers.
-"""
+"""A connection to one broker, opened by aiokafka: it does TLS, SASL and ApiVersions, and then hands the socket over."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import socket
 import ssl
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +10,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import (
     KafkaError,
     SaslAuthenticationFailed,
@@ -33,7 +27,7 @@ from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import CHANGES, Api
 from airflow_kafka_groups.protocol.codec import Message, encode_body, header_around
 from airflow_kafka_groups.protocol.responses import decode_response
-from airflow_kafka_groups.transport.aiokafka_settings import to_aiokafka
+from airflow_kafka_groups.transport.aiokafka_connection import OpeningConnection
 from airflow_kafka_groups.transport.base import OnAnswers
 from airflow_kafka_groups.transport.open_errors import HTTP_SERVER, answers_http, refusal, say, unexpected, why
 from airflow_kafka_groups.transport.pipeline import LARGEST_ID, Exchange, Pipeline
@@ -42,23 +36,6 @@ from airflow_kafka_groups.transport.tls import TlsContext
 
 _UNACKNOWLEDGED_SECONDS = 20
 _IDLE_SECONDS = 60
-_SHARE_OF_LOGIN = 0.85
-"""The share of a login's lifetime for which a connection is used. Then the broker closes it, unanswered (KIP-368)."""
-
-
-def _without_credentials(record: logging.LogRecord) -> bool:
-    """Replace what aiokafka logs of an authentication by its name.
-
-    At the level DEBUG it logs each message, and these hold the password or token. Airflow masks neither a token, which
-    it does not know, nor a password with characters that are escaped where bytes are shown.
-    """
-    if isinstance(record.args, tuple):
-        names = ((type(part).__name__, part) for part in record.args)
-        record.args = tuple(name if name.startswith("SaslAuthenticate") else part for name, part in names)
-    return True
-
-
-logging.getLogger(AIOKafkaConnection.__module__).addFilter(_without_credentials)
 
 
 class PipelinedConnection:
@@ -210,15 +187,8 @@ async def open_connection(
     Raises ``AuthenticationFailedError`` when retrying cannot help, else ``ConnectionFailedError``.
     """
     address = f"{host}:{port}"
-    connection = _Connection(
-        host,
-        port,
-        client_id=client_id,
-        # Every request carries its own timeout; aiokafka's must not be the shorter one.
-        request_timeout_ms=600_000,
-        ssl_context=await (tls or TlsContext(security)).get(),
-        **to_aiokafka(security),
-    )
+    ssl_context = await (tls or TlsContext(security)).get()
+    connection = OpeningConnection(host, port, security, client_id=client_id, ssl_context=ssl_context)
     try:
         async with asyncio.timeout(timeout):
             await connection.connect()
@@ -242,8 +212,7 @@ async def open_connection(
     finally:
         if not connection.connected():
             connection.close()
-    versions = ApiVersions(dict(connection._versions))
-    writer = connection.detach()
+    versions, writer = connection.detach()
     _notice_a_dead_path(writer.get_extra_info("socket"))
     return PipelinedConnection(Pipeline(writer), versions, client_id, address, connection.usable_until)
 
@@ -259,42 +228,3 @@ def _notice_a_dead_path(sock: socket.socket) -> None:
         for name, value in ("TCP_USER_TIMEOUT", 1000 * _UNACKNOWLEDGED_SECONDS), ("TCP_KEEPIDLE", _IDLE_SECONDS):
             if hasattr(socket, name):  # Linux
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-
-
-class _Connection(AIOKafkaConnection):  # type: ignore[misc]  # aiokafka has no type information
-    usable_until: float | None = None
-
-    async def send(self, request: Any, expect_response: bool = True) -> Any:
-        """Send one of the requests that open a connection, and note for how long the broker accepts a login."""
-        sent_at = asyncio.get_running_loop().time()
-        answer = await super().send(request, expect_response)
-        if lifetime_ms := getattr(answer, "session_lifetime_ms", 0):
-            self.usable_until = sent_at + _SHARE_OF_LOGIN * lifetime_ms / 1000
-        return answer
-
-    def detach(self) -> asyncio.StreamWriter:
-        """Hand over the socket: aiokafka neither reads from it nor closes it any more."""
-        self._read_task.cancel()
-        writer: asyncio.StreamWriter = self._writer  # type: ignore[has-type]
-        self._reader = self._writer = None
-        return writer
-
-    def authenticator_oauth(self) -> _TokenAuthenticator:
-        return _TokenAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
-
-
-class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]  # aiokafka has no type information
-    """An authenticator that answers a broker which refuses the token, so that the broker reports it (RFC 7628, 3.2.3).
-
-    The broker's first answer has no error code, only a message. aiokafka takes it for success, and the broker then
-    answers the first request with what looks like a cluster without brokers.
-    """
-
-    _answered = False
-
-    async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
-        if self._token_sent and payload and not self._answered:
-            self._answered = True
-            return b"\x01", True
-        found: tuple[bytes, bool] | None = await super().step(payload)
-        return found

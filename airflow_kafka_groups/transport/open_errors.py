@@ -1,4 +1,4 @@
-"""What is said when a connection could not be opened: by the client library, by Kerberos, or by what is no broker."""
+"""What is said when a connection could not be opened: by the client library, or by what is no broker."""
 
 from __future__ import annotations
 
@@ -56,12 +56,8 @@ def refusal(error: BaseException, security: SecurityConfig) -> str:
 
 
 def unexpected(error: BaseException) -> str:
-    """Return what else failed: Kerberos, the source of tokens, or an authenticator that cannot read an answer.
-
-    The text of an error is shown where it comes from Kerberos: others may quote a token.
-    """
-    said = say(error) if type(error).__module__.startswith("gssapi") else type(error).__name__
-    return f"the connection could not be opened: {said}"
+    """Return what else failed, e.g. an authenticator that cannot read an answer. Its text may quote a token."""
+    return f"the connection could not be opened: {type(error).__name__}"
 
 
 def say(error: BaseException) -> str:

@@ -1,7 +1,7 @@
 """The security settings of a Kafka connection: one model, whichever form they came in.
 
 ``cluster.librdkafka`` parses settings into it. Renderers write it as the settings of aiokafka
-(``transport.aiokafka_settings``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
+(``transport.aiokafka_connection``), of librdkafka (``cluster.librdkafka``) and of Kafka's Java client
 (``hooks.connection.java_properties``). Errors use librdkafka's names. No secret is in a repr or an error.
 """
 
@@ -205,6 +205,8 @@ class SaslConfig:
 
     :param mechanism: one of ``SASL_MECHANISMS``.
     :param kerberos_service: the brokers' Kerberos service. Default ``kafka``.
+    :param kerberos_keytab: a file with the client's keys. Default: the ticket or keytab of the process' environment.
+    :param kerberos_principal: whom to log in as. Default: the keytab's first principal, or the ticket's.
     """
 
     mechanism: str

@@ -104,7 +104,7 @@ ELSEWHERE = {
     "spark/source/": "spark/source/test_source.py",
     "spark/staleness/": "spark/staleness/test_judge_staleness.py",
     "transport/": "unit/transport/test_tls.py",
-    "transport/aiokafka_settings.py": "integration/admin/test_security.py",
+    "transport/aiokafka_connection.py": "integration/admin/test_security.py",
     "transport/base.py": "unit/cluster/test_client.py",
     "triggers/": "unit/triggers/test_poll.py",
     "triggers/watch.py": "unit/triggers/test_events.py",

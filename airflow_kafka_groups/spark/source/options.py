@@ -29,7 +29,6 @@ KAFKA_PREFIX = "kafka."
 GROUPS_PER_PARTITION = 10_000
 MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")
-_KEYTAB = "KRB5_CLIENT_KTNAME"
 _PRIVATE_KEY = "PRIVATE KEY"
 _JSON_LIST = re.compile(r"\s*\[\s*(\"|\]\s*$)")
 """How a JSON list of patterns begins; another bracket begins a pattern, such as ``[ab]*``."""
@@ -132,9 +131,7 @@ class SourceOptions:
         if self.config_env:
             settings |= _from_env(self.config_env)
         settings |= self.settings
-        config = ClientConfig.from_librdkafka(settings, token_source=_token_source)
-        _export_keytab(config)
-        return config
+        return ClientConfig.from_librdkafka(settings, token_source=_token_source)
 
 
 def _refuse_secret(name: str, value: str) -> None:
@@ -260,17 +257,6 @@ def _token_source(config: ClientConfig) -> Callable[[str], Any]:
         return source
     remedy = "OAUTHBEARER needs a token endpoint, or oauth_cb=package.module.function"
     raise ConfigurationError("oauth_cb", None, remedy)
-
-
-def _export_keytab(config: ClientConfig) -> None:
-    """Make MIT Kerberos use the keytab when there is no ticket. Raises ``ConfigurationError`` if it cannot be read."""
-    sasl = config.security.sasl
-    if sasl is None or sasl.mechanism != "GSSAPI" or not sasl.kerberos_keytab:
-        return
-    if not os.access(sasl.kerberos_keytab, os.R_OK):
-        remedy = f"cannot be read on {os.uname().nodename}: put it at this path on the driver and on each executor"
-        raise ConfigurationError("sasl.kerberos.keytab", sasl.kerberos_keytab, remedy)
-    os.environ.setdefault(_KEYTAB, f"FILE:{sasl.kerberos_keytab}")
 
 
 def _import(path: str) -> Callable[[str], Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -112,22 +111,12 @@ def test_oidc_goes_along_and_the_source_asks_for_tokens_itself(tmp_path: Path) -
     assert security.oauth.extensions == {"logicalCluster": "lkc1"}
 
 
-def test_kerberos_is_told_of_the_keytab_where_the_source_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "restored")
-    monkeypatch.delenv("KRB5_CLIENT_KTNAME")
-    keytab = tmp_path / "me.keytab"
-    login = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kfk", "sasl.kerberos.keytab": str(keytab)}
-    given = {"security.protocol": "SASL_PLAINTEXT", **login}
-    options = SourceOptions.parse(
-        {"config.file": str(write_source_settings(settings_of(given), tmp_path / "kafka.json"))}
-    )
-    with pytest.raises(ConfigurationError, match=r"sasl\.kerberos\.keytab .*cannot be read on .*each executor"):
-        options.client_config()
-    keytab.write_bytes(b"keys")
-    sasl = options.client_config().security.sasl
+def test_the_keytab_and_the_principal_reach_the_source(tmp_path: Path) -> None:
+    login = {"sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kfk", "sasl.kerberos.keytab": "/k/me.keytab"}
+    given = {"security.protocol": "SASL_PLAINTEXT", **login, "sasl.kerberos.principal": "me@R"}
+    sasl = read_back(given, tmp_path).security.sasl
     assert sasl is not None
-    assert sasl.kerberos_service == "kfk"
-    assert os.environ["KRB5_CLIENT_KTNAME"] == f"FILE:{keytab}"
+    assert (sasl.kerberos_service, sasl.kerberos_keytab, sasl.kerberos_principal) == ("kfk", "/k/me.keytab", "me@R")
 
 
 MSK = "b-1.c.k.c2.kafka.eu-west-1.amazonaws.com:9098"

@@ -20,8 +20,9 @@ from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtoco
 from airflow_kafka_groups.protocol.api_versions import ApiVersions
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.membership_apis import heartbeat
+from airflow_kafka_groups.transport.aiokafka_connection import OpeningConnection
 from airflow_kafka_groups.transport.base import SentRequests
-from airflow_kafka_groups.transport.connection import PipelinedConnection, _Connection, open_connection
+from airflow_kafka_groups.transport.connection import PipelinedConnection, open_connection
 from airflow_kafka_groups.transport.pipeline import LARGEST_ID
 from airflow_kafka_groups.transport.security import SecurityConfig
 from tests.fakes.cluster import FakeCluster
@@ -50,7 +51,7 @@ async def test_the_log_of_the_client_library_has_no_credentials(
 ) -> None:
     """It logs each request that opens a connection, and Airflow can mask neither a token nor a password's bytes."""
     caplog.set_level(logging.DEBUG)
-    connection: Any = _Connection("broker", 9092)
+    connection: Any = OpeningConnection("broker", 9092, SecurityConfig(), client_id="c")
 
     async def drain() -> None: ...
 
@@ -102,7 +103,7 @@ async def test_the_lifetime_of_a_login_is_what_the_broker_says(monkeypatch: pyte
         )
 
     monkeypatch.setattr(AIOKafkaConnection, "send", send)
-    connection = _Connection("broker", 9092)
+    connection = OpeningConnection("broker", 9092, SecurityConfig(), client_id="c")
     assert connection.usable_until is None
     await connection.send(SaslAuthenticateRequest(b""))
     usable_until: float | None = connection.usable_until

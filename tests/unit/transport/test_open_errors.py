@@ -13,7 +13,6 @@ import pytest
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, NoBrokerAvailableError
 from airflow_kafka_groups.protocol.codec import encode_body
-from airflow_kafka_groups.transport.open_errors import unexpected
 from airflow_kafka_groups.transport.security import OAuthConfig
 from tests.fakes import answers
 
@@ -78,14 +77,7 @@ def test_an_answer_of_such_a_source_that_cannot_be_read_is_not_shown(answer: Any
 
 
 async def test_kerberos_without_its_package_is_said_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.transport.aiokafka_settings.find_spec", lambda name: None)
+    monkeypatch.setattr("airflow_kafka_groups.transport.kerberos.find_spec", lambda name: None)
     with pytest.raises(ConfigurationError, match="pip install gssapi"):
         async with AdminClient(config("127.0.0.1:1", "GSSAPI")):
             raise AssertionError
-
-
-def test_what_kerberos_says_is_shown() -> None:
-    refused = type("GSSError", (Exception,), {"__module__": "gssapi.raw.misc"})
-    assert unexpected(refused("No Kerberos credentials")) == (
-        "the connection could not be opened: No Kerberos credentials (GSSError)"
-    )
