@@ -6,15 +6,21 @@ To build it, pip needs the headers of MIT Kerberos (libkrb5-dev).
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import Connection
 
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.hooks.connection.settings import read_connection
+from airflow_kafka_groups.hooks.connection.source_settings import write_source_settings
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.reader import GroupsReader
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.security.kerberos import Kerberos
@@ -93,3 +99,16 @@ async def test_what_does_not_fit_is_said(kerberos: Kerberos, cluster: KafkaClust
     other = config(cluster, keytab=kerberos.keytab, principal=kerberos.principal("ann"), **{"service.name": "other"})
     with pytest.raises(KafkaGroupsError, match="other/"):
         await groups(other)
+
+
+async def test_the_spark_source_logs_in_by_an_airflow_connection(
+    kerberos: Kerberos, cluster: KafkaCluster, tmp_path: Path
+) -> None:
+    login = {"sasl.kerberos.keytab": str(kerberos.keytab), "sasl.kerberos.principal": kerberos.principal("ann")}
+    extra = {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "GSSAPI", "properties": login}
+    given = Connection(conn_id="c", conn_type="kafka_groups", host=cluster.sasl_bootstrap, extra=json.dumps(extra))
+    file = write_source_settings(read_connection(given), tmp_path / "kafka.json")
+
+    chunks = await asyncio.to_thread(GroupsReader(SourceOptions.parse({"config.file": str(file)})).partitions)
+
+    assert [name for chunk in chunks for name in chunk.groups["group_id"].to_pylist()] == [GROUP]
