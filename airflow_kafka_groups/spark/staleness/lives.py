@@ -124,7 +124,7 @@ class Lives:
         self._ids = newest["group_id"].combine_chunks()
         self._gap = policy.max_gap_micros
         self._place = 0
-        self._kinds: dict[tuple[str, str], int] = {}
+        self._names: dict[str, int] = {}
         size = len(self._ids)
         never, nowhere, zero = np.full(size, _NEVER), np.full(size, _NO_PLACE), np.zeros(size, np.int64)
         # Of the observation before, and of the last readable one:
@@ -133,12 +133,12 @@ class Lives:
         self._committed, self._has_committed = np.zeros((3, size), np.int64), np.zeros(size, np.bool_)
         # Of the life:
         self._first_at, self._run_at, self._moved_at = never.copy(), never.copy(), never.copy()
-        self._run_in, self._moved_in, self._stretch = nowhere.copy(), nowhere.copy(), nowhere.copy()
         self._sign, self._latest_sign, self._signs = never.copy(), never.copy(), False
-        # Of the first observations with known log ends, in the life and in its last stretch that has one:
-        self._life_lag_at, self._life_lag = never.copy(), zero.copy()
-        self._known_in, self._known_at = nowhere.copy(), never.copy()
+        # The present stretch, and the first observations with known log ends, in the last one that has some and in the
+        # life:
+        self._stretch, self._known_in, self._known_at = nowhere.copy(), nowhere.copy(), never.copy()
         self._known_lag, self._known_log_start = zero.copy(), zero.copy()
+        self._life_lag_at, self._life_lag = never.copy(), zero.copy()
 
     def add_incomplete(self, table: pa.Table) -> None:
         """Look for signs of life in an incomplete snapshot, whose successor is the next complete one."""
@@ -157,7 +157,9 @@ class Lives:
         seen, place = self._seen(table), self._place
         group, at, quiet = seen.group, seen.at, seen.quiet
         born = self._seen_in[group] != place - 1
-        self._begin(group[born], at[born])
+        self._first_at[group[born]], self._has_committed[group[born]] = at[born], False
+        for times in (self._moved_at, self._latest_sign, self._life_lag_at):
+            times[group[born]] = _NEVER
         elapsed = at - self._at[group]
         watched = ~born & (elapsed >= 0)
         if self._gap:
@@ -170,8 +172,7 @@ class Lives:
         starts = quiet & ~(watched & self._quiet[group] & (self._kind[group] == seen.kind))
         differs = (self._committed[:, group] != seen.committed).any(axis=0)
         moved = seen.readable & self._has_committed[group] & differs
-        self._run_at[group[starts]], self._run_in[group[starts]] = at[starts], place
-        self._moved_at[group[moved]], self._moved_in[group[moved]] = at[moved], place
+        self._run_at[group[starts]], self._moved_at[group[moved]] = at[starts], at[moved]
         self._stretch[group[~quiet | starts | moved]] = place
         self._measure(seen)
         self._committed[:, group[seen.readable]] = seen.committed[:, seen.readable]
@@ -179,15 +180,6 @@ class Lives:
         self._seen_in[group], self._at[group], self._kind[group] = place, at, seen.kind
         self._readable[group], self._quiet[group] = seen.readable, quiet
         self._place += 1
-
-    def _begin(self, born: Ints, at: Ints) -> None:
-        """Begin the lives of groups that the snapshot before lacks."""
-        self._first_at[born] = at
-        self._has_committed[born] = False
-        for times in (self._at, self._run_at, self._moved_at, self._latest_sign, self._life_lag_at):
-            times[born] = _NEVER
-        for places in (self._run_in, self._moved_in, self._known_in):
-            places[born] = _NO_PLACE
 
     def _measure(self, seen: _Seen) -> None:
         """Keep the first observations with known log ends."""
@@ -223,15 +215,11 @@ class Lives:
 
     def _kind_of(self, table: pa.Table) -> Ints:
         """Number what groups are: another group type or protocol type means another group of the same name."""
-        types, protocols = (encoded(table[name]) for name in ("group_type", "protocol_type"))
-        width = len(protocols.dictionary)
-        both = Numbers.of(types.indices).values * width + Numbers.of(protocols.indices).values
-        numbers: Ints = np.empty(len(types.dictionary) * width, np.int64)
-        for first, group_type in enumerate(types.dictionary.to_pylist()):
-            for second, protocol_type in enumerate(protocols.dictionary.to_pylist()):
-                kind = group_type, protocol_type
-                numbers[first * width + second] = self._kinds.setdefault(kind, len(self._kinds))
-        kinds: Ints = numbers[both]
+        kinds: Ints = np.zeros(table.num_rows, np.int64)
+        for column in (table["group_type"], table["protocol_type"]):
+            found = encoded(column)
+            numbers = [self._names.setdefault(name, len(self._names)) for name in found.dictionary.to_pylist()]
+            kinds = kinds << 32 | np.array(numbers, np.int64)[Numbers.of(found.indices).values]
         return kinds
 
     def judged(self) -> Iterator[list[Life]]:
@@ -242,32 +230,30 @@ class Lives:
         last = self._place - 1
         if not (self._seen_in == last).all():
             raise ValueError("the snapshot that is judged is not the last one that was added")
-        since = np.maximum(self._run_in, self._moved_in)
         quiet = self._quiet
         idle_known = quiet & (self._known_in == self._stretch)
         state: dict[str, Any] = {
+            "observed_at": self._at,
             "first_seen_at": self._first_at,
             "empty_since": np.where(quiet, self._run_at, _NEVER),
             "last_moved_at": self._moved_at,
-            "observations": np.where(quiet, last - since + 1, 0),
+            "observations": np.where(quiet, last - self._stretch + 1, 0),
             "life_lag_at": self._life_lag_at,
             "life_lag": self._life_lag,
             "idle_lag_at": np.where(idle_known, self._known_at, _NEVER),
             "idle_lag": self._known_lag,
             "idle_log_start": self._known_log_start,
         }
-        order, newest = pc.sort_indices(self._ids), self._columns()
+        order = pc.sort_indices(self._ids)
         for begin in range(0, max(len(order), 1), _AT_ONCE):
             part = order.slice(begin, _AT_ONCE)
-            columns: dict[str, Any] = {name: column.take(part).to_pylist() for name, column in newest.items()}
-            for name, values in state.items():
-                columns[name] = [None if each == _NEVER else each for each in values[part.to_numpy()].tolist()]
-            yield [Life(*values) for values in zip(*(columns[name] for name in Life._fields), strict=True)]
-
-    def _columns(self) -> dict[str, pa.ChunkedArray]:
-        """Return the columns of the newest observations; times as numbers."""
-        columns = {name: self._newest[name] for name in Life._fields if name in self._newest.column_names}
-        return {**columns, "observed_at": columns["observed_at"].cast(pa.int64())}
+            columns: list[list[Any]] = [
+                [None if each == _NEVER else each for each in state[name][part.to_numpy()].tolist()]
+                if name in state
+                else self._newest[name].take(part).to_pylist()
+                for name in Life._fields
+            ]
+            yield [Life(*values) for values in zip(*columns, strict=True)]
 
 
 def _is(column: pa.ChunkedArray, value: str) -> Bools:
