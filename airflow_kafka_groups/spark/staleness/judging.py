@@ -112,18 +112,8 @@ def write_verdicts(
                 found = counts[row["verdict"]]
                 found["groups"] += 1
                 found["lag"] += row["lag"] or 0
-            yield _table(part)
+            yield pa.Table.from_pylist(part, _SCHEMA)
 
     folder = ReplacedFolder(storage, output)
     folder.write(_SCHEMA, counted(), rows_of_a_file=1)
     return counts, folder.verify("verdicts", "judged")
-
-
-def _table(rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    """Return rows of ``VERDICT_COLUMNS``."""
-    columns = []
-    for field in _SCHEMA:
-        instant = pa.types.is_timestamp(field.type)
-        column = pa.array([row[field.name] for row in rows], pa.int64() if instant else field.type)
-        columns.append(column.cast(field.type) if instant else column)
-    return pa.table(columns, schema=_SCHEMA)
