@@ -13,7 +13,7 @@ from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.lag.partitions import NO_TIME, SCHEMA
 
 _BEYOND = 2**63
-_HALF = 32  # the bits of half a number
+_EXACT = pa.decimal128(38)  # has room for the sum of as many 64-bit numbers as fit into memory
 
 _KEYS = ["group_id", "owner", "state", "topic"]
 _OF_NONE = pc.ScalarAggregateOptions(min_count=0)
@@ -53,7 +53,7 @@ class Sums:
         for counter, name in ((self.flags, "flag"), (self.methods, "lag_seconds_method")):
             counter.update({each["values"]: each["counts"] for each in pc.value_counts(lags[name]).to_pylist()})
         for name, said in (("lag", "the lag of all groups"), ("lost", "what all groups lost")):
-            self._totals[name] += _exact_sum(lags[name])
+            self._totals[name] += int(pc.sum(lags[name].cast(_EXACT), min_count=0).as_py())
             if self._totals[name] >= _BEYOND:
                 raise JobError(f"{said} has more than 64 bits: the offsets of the snapshot cannot be right")
         self._parts.append(_added(_measured(lags), _KEYS))
@@ -74,13 +74,6 @@ class Sums:
         shown = [*names, *SUM_NAMES]
         order = [("lag", "descending"), *((name, "ascending") for name in names)]
         return pa.table([columns[name] for name in shown], shown).sort_by(order)
-
-
-def _exact_sum(numbers: pa.ChunkedArray) -> int:
-    """Return the sum of numbers that are not below zero, also where it has more than 64 bits."""
-    halves = pc.shift_right(numbers, _HALF), pc.bit_wise_and(numbers, 2**_HALF - 1)
-    high, low = (pc.sum(half, min_count=0).as_py() for half in halves)
-    return int(high << _HALF) + int(low)
 
 
 def _measured(lags: pa.Table) -> pa.Table:
