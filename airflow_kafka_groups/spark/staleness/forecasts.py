@@ -35,34 +35,30 @@ def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int
 def _trend(life: Life) -> tuple[float | None, int | None]:
     """Return by how many messages a day the lag grows, and since when."""
     for at, lag in ((life.idle_lag_at, life.idle_lag), (life.life_lag_at, life.life_lag)):
-        if at is not None and life.lag is not None and _is_long(life, at):
-            return float(life.lag - lag) * _DAY_MICROS / float(life.observed_at - at), at
+        if life.lag is not None and (elapsed := _elapsed(life, at)):
+            return float(life.lag - lag) * _DAY_MICROS / elapsed, at
     return None, None
 
 
 def _data_loss(life: Life) -> int | None:
     """Return when the log's start passes the nearest offset at the pace of the idle time."""
-    at, start, nearest = life.idle_lag_at, life.log_start, life.nearest
-    if at is None or start is None or nearest is None or not _is_long(life, at):
+    elapsed = _elapsed(life, life.idle_lag_at)
+    if not elapsed or life.log_start is None or life.nearest is None:
         return None
-    moved = start - life.idle_log_start
-    if moved <= 0 or nearest < 0:
+    moved = life.log_start - life.idle_log_start
+    if moved <= 0 or life.nearest < 0:
         return None
-    left = float(nearest) * float(life.observed_at - at) / float(moved)
+    left = float(life.nearest) * elapsed / float(moved)
     return life.observed_at + int(left) if left <= _LONGEST_MICROS else None
 
 
-def _is_long(life: Life, since: int) -> bool:
-    """Return whether the newest log ends are known, and long enough after others for a trend."""
-    return ends_known(life) and life.observed_at - since >= SHORTEST_WINDOW_MICROS
+def _elapsed(life: Life, since: int | None) -> float | None:
+    """Return the time from earlier known log ends to the newest.
 
-
-def ends_known(life: Life) -> bool:
-    """Return whether the group has committed offsets, and the log start and end of each of them are known."""
-    return (
-        life.error is None
-        and life.partitions > 0
-        and life.lag_unknown == 0
-        and life.lag is not None
-        and life.log_start is not None
-    )
+    ``None`` if it is too short for a trend, or if one of both is not known: a group without commits has none.
+    """
+    ends_known = life.error is None and life.partitions > 0 and life.lag_unknown == 0
+    if since is None or not ends_known or life.lag is None or life.log_start is None:
+        return None
+    elapsed = life.observed_at - since
+    return float(elapsed) if elapsed >= SHORTEST_WINDOW_MICROS else None
