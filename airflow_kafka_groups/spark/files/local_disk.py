@@ -62,12 +62,8 @@ def is_there(path: Path) -> bool:
     return False
 
 
-def has_checksum(path: Path) -> bool:
-    """Return whether Hadoop has a checksum of a file, which only Hadoop compares."""
-    return _checksum_of(path).exists()
-
-
-def _checksum_of(path: Path) -> Path:
+def checksum_of(path: Path) -> Path:
+    """Return the path of Hadoop's checksum of a file, which only Hadoop compares."""
     return path.with_name(f".{path.name}.crc")
 
 
@@ -75,7 +71,7 @@ def write(path: Path, content: bytes, *, replace: bool) -> None:
     """Write a file, and the folders that it is in. Without ``replace``, raise ``FileExistsError`` if it exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb" if replace else "xb") as file:
-        _checksum_of(path).unlink(missing_ok=True)
+        checksum_of(path).unlink(missing_ok=True)
         file.write(content)
 
 
@@ -84,14 +80,14 @@ def move(path: Path, target: Path) -> bool:
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
         return False
-    _checksum_of(target).unlink(missing_ok=True)
+    checksum_of(target).unlink(missing_ok=True)
     return shutil.move(path, target) == target  # a link may lead to another disk
 
 
 def remove(path: Path, *, recursive: bool) -> None:
     """Remove what there is of a file or folder. Of a link, what it leads to stays."""
     if path.is_symlink() or not path.is_dir():
-        _checksum_of(path).unlink(missing_ok=True)
+        checksum_of(path).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     elif not recursive:
         path.rmdir()

@@ -71,7 +71,7 @@ class Storage:
     def unchecked(self, path: str) -> Path | None:
         """Return the path of a file on a local disk if Hadoop has no checksum of it, which only Hadoop compares."""
         here = self.local(path)
-        return None if here is None or local_disk.has_checksum(here) else here
+        return None if here is None or local_disk.checksum_of(here).exists() else here
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
@@ -79,19 +79,20 @@ class Storage:
 
     def folders(self, folder: str) -> list[str]:
         """Return the sorted names of the folders in a folder; none if it does not exist."""
-        here = self.local(folder)
-        with _named(f"{folder} cannot be listed"):
-            if here is not None:
-                return local_disk.folders(here)
-            return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isDirectory())
+        return self._names(folder, local_disk.folders, "isDirectory")
 
     def files(self, folder: str) -> list[str]:
         """Return the sorted names of the files in a folder; none if it does not exist."""
+        return self._names(folder, local_disk.files, "isFile")
+
+    def _names(self, folder: str, of_local: Callable[[Path], list[str]], is_asked_for: str) -> list[str]:
         here = self.local(folder)
         with _named(f"{folder} cannot be listed"):
             if here is not None:
-                return local_disk.files(here)
-            return sorted(str(status.getPath().getName()) for status in self._statuses(folder) if status.isFile())
+                return of_local(here)
+            there = self._path(folder)
+            statuses = self._fs.listStatus(there) if self._fs.exists(there) else ()
+            return sorted(str(status.getPath().getName()) for status in statuses if getattr(status, is_asked_for)())
 
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
@@ -133,7 +134,14 @@ class Storage:
 
         :param skip_unreadable: return an empty string for a file that cannot be read, instead of raising.
         """
-        return _each(self.read_text, paths, skip_unreadable=skip_unreadable)
+
+        def read(path: str) -> str:
+            with suppress(StorageError) if skip_unreadable else nullcontext():
+                return self.read_text(path)
+            return ""
+
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
+            return list(readers.map(read, paths))
 
     @contextmanager
     def parquet(self, path: str) -> Iterator[Any]:
@@ -247,10 +255,6 @@ class Storage:
             if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):
                 raise OSError("the storage keeps it: check permissions")
 
-    def _statuses(self, folder: str) -> list[Any]:
-        there = self._path(folder)
-        return list(self._fs.listStatus(there)) if self._fs.exists(there) else []
-
 
 @contextmanager
 def _named(problem: str) -> Iterator[None]:
@@ -259,18 +263,6 @@ def _named(problem: str) -> Iterator[None]:
         yield
     except (OSError, UnicodeDecodeError, *SPARK_ERRORS) as exc:
         raise StorageError(f"{problem}: {first_line(exc)}") from exc
-
-
-def _each(read: Callable[[str], str], paths: Sequence[str], *, skip_unreadable: bool) -> list[str]:
-    """Return what is read of each file, several at once."""
-
-    def attempt(path: str) -> str:
-        with suppress(StorageError) if skip_unreadable else nullcontext():
-            return read(path)
-        return ""
-
-    with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
-        return list(readers.map(attempt, paths))
 
 
 def _remedy(root: str) -> str:
