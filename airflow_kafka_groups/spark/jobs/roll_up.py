@@ -10,8 +10,10 @@ import argparse
 import json
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -19,7 +21,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.spark.files.output_checks import require_shared
 from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
@@ -31,6 +33,7 @@ from airflow_kafka_groups.spark.program import Program, add_base
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
 _MOST_DAYS = 36_600
+_READERS = 8
 _LARGEST = 2**63 - 1
 """Spark would refuse the rows of all clusters for a larger number in one."""
 
@@ -98,40 +101,19 @@ def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, li
             if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
                 continue
             judged[day][snapshot_id] = f"{folder}/{place}/{name}"
-    last = _last_of_cluster(storage, folder, judged)
-    chosen = [(day, snapshot_id, judged[day][snapshot_id]) for day, snapshot_id in last.items()]
-    texts = storage.read_texts([path for _, _, path in chosen])
-    return {
-        day: _rows(text, snapshot_id, cluster, path)
-        for (day, snapshot_id, path), text in zip(chosen, texts, strict=True)
-    }
+    with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
+        rows = readers.map(partial(_rows, storage, folder, cluster), judged.values())
+        return dict(zip(judged, rows, strict=True))
 
 
-def _last_of_cluster(storage: Storage, folder: str, judged: Mapping[str, Collection[str]]) -> dict[str, str]:
-    """Return each day's last judged snapshot; one of named groups, which is not the cluster, if there is no other."""
-    last = {day: max(snapshot_ids) for day, snapshot_ids in judged.items()}
-    asked = {day: sorted(snapshot_ids) for day, snapshot_ids in judged.items() if len(snapshot_ids) > 1}
-    while asked:
-        manifests = [f"{folder}/{paths.manifest(snapshot_ids[-1])}" for snapshot_ids in asked.values()]
-        texts = storage.read_texts(manifests, skip_unreadable=True)
-        for (day, snapshot_ids), text in zip([*asked.items()], texts, strict=True):
-            newest = snapshot_ids.pop()
-            if not _is_of_named_groups(text):
-                last[day] = newest
-                del asked[day]
-            elif not snapshot_ids:
-                del asked[day]
-    return last
+def _rows(storage: Storage, folder: str, cluster: str, summaries: Mapping[str, str]) -> list[tuple[str, str, int, int]]:
+    """Return the rows of a day.
 
-
-def _is_of_named_groups(manifest: str) -> bool:
-    try:
-        return "group_ids" in json.loads(manifest)["scope"]
-    except (ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
-        return False
-
-
-def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[str, str, int, int]]:
+    :param summaries: the paths of its summaries, by snapshot.
+    """
+    snapshot_id = _last(storage, folder, sorted(summaries, reverse=True))
+    path = summaries[snapshot_id]
+    text = storage.read_text(path)
     try:
         summary = json.loads(text)
         if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
@@ -141,6 +123,18 @@ def _rows(text: str, snapshot_id: str, cluster: str, path: str) -> list[tuple[st
     except (ValueError, KeyError, TypeError) as exc:
         why = f"{type(exc).__name__}: {exc}"
         raise JobError(f"{path} is not a summary of judge_staleness ({why}): judge again") from exc
+
+
+def _last(storage: Storage, folder: str, newest_first: Sequence[str]) -> str:
+    """Return a day's last judged snapshot; one of named groups, which is not the cluster, if there is no other."""
+    for snapshot_id in newest_first if len(newest_first) > 1 else ():
+        try:
+            manifest = json.loads(storage.read_text(f"{folder}/{paths.manifest(snapshot_id)}"))
+            if "group_ids" not in manifest["scope"]:
+                return snapshot_id
+        except (StorageError, ValueError, KeyError, TypeError):  # it is gone: its judgement is the last one
+            return snapshot_id
+    return newest_first[0]
 
 
 def _number(value: Any) -> int:
