@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError, first_line
@@ -27,14 +28,7 @@ from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 _ROWS_AT_ONCE = 250_000
 _NAMES = [column.name for column in SNAPSHOT_COLUMNS]
 _STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
-_SHAPES = {
-    "string": pa.types.is_string,
-    "int32": pa.types.is_int32,
-    "int64": pa.types.is_int64,
-    # Of any zone, and of no other unit: in a footer, which has no checksum, one bit makes nanoseconds of it.
-    "timestamp": lambda other: pa.types.is_timestamp(other) and other.unit == "us" and other.tz is not None,
-}
-_WRITTEN = {"timestamp": "timestamp[us, tz=UTC]"}
+_TYPES = arrow_schema(SNAPSHOT_COLUMNS).types
 _NO_TIME = 221_845_392_000_000_000
 """The microsecond after the last one that ``contracts.ids.parse_time`` accepts."""
 
@@ -142,11 +136,13 @@ def _checked(rows: pa.Table, snapshot_id: str) -> pa.Table:
 
 
 def _check_columns(found: pa.Schema) -> None:
-    for name, kind, _ in SNAPSHOT_COLUMNS:
+    for (name, kind, _), wanted in zip(SNAPSHOT_COLUMNS, _TYPES, strict=True):
         if name not in found.names:
             raise UnusableFileError(f"column {name} is missing, not {kind}")
         other = found.field(name).type
         if pa.types.is_dictionary(other):
             other = other.value_type
-        if not _SHAPES[kind](other):
-            raise UnusableFileError(f"column {name} is {other}, not {_WRITTEN.get(kind, kind)}")
+        # Of any zone, and of no other unit: in a footer, which has no checksum, one bit makes nanoseconds of it.
+        has_zone = pa.types.is_timestamp(other) and other.tz is not None
+        if (pa.timestamp(other.unit, "UTC") if has_zone else other) != wanted:
+            raise UnusableFileError(f"column {name} is {other}, not {wanted}")
