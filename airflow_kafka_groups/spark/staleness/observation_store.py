@@ -44,7 +44,6 @@ _KINDS = ["group_type", "protocol_type"]
 """The columns that have the same few values in all rows."""
 
 _LEFT_BEHIND = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ObservationStore:
@@ -232,9 +231,6 @@ def _parquet(table: pa.Table) -> bytes:
 
 def _extent(table: pa.Table) -> tuple[str | None, str | None]:
     """Return the times of the first and of the last observation."""
-    times = pc.min_max(table["observed_at"].cast(pa.int64()))
-    return _iso(times["min"].as_py()), _iso(times["max"].as_py())
-
-
-def _iso(micros: int | None) -> str | None:
-    return None if micros is None else f"{_EPOCH + timedelta(microseconds=micros):%Y-%m-%dT%H:%M:%S.%fZ}"
+    times = pc.min_max(table["observed_at"]).as_py()
+    oldest, newest = (at and f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for at in (times["min"], times["max"]))
+    return oldest, newest
