@@ -41,12 +41,9 @@ class ReplacedFolder:
                     if rows >= rows_of_a_file:
                         break
             if rows or not self._written:
-                self._add(buffer.getvalue())
-
-    def _add(self, content: bytes) -> None:
-        name = self._own.name(len(self._written))
-        self._storage.write_bytes(f"{self._output}/{name}", content)
-        self._written[name] = sha256(content).digest()
+                name, content = self._own.name(len(self._written)), buffer.getvalue()
+                self._storage.write_bytes(f"{self._output}/{name}", content)
+                self._written[name] = sha256(content).digest()
 
     def verify(self, what: str, did: str) -> list[str]:
         """Return the names of the files.
