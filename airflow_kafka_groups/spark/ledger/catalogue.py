@@ -22,7 +22,6 @@ from airflow_kafka_groups.spark.session import settings_of
 TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
-_SPARK_CATALOGUE = "spark_catalog"
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 _DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
@@ -93,13 +92,6 @@ class CatalogueTable:
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
 
-    def _insert(self, rows: DataFrame) -> None:
-        name, current = self.name.partition(".")[0], self._spark.catalog.currentCatalog()
-        if name == _SPARK_CATALOGUE != current:  # insertInto() finds no table there while another one is the default
-            query(f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}", rows=rows)  # noqa: S608 - checked above
-        else:
-            rows.write.insertInto(self._quoted, overwrite=True)
-
     def _empty(self, owner: str, partitions: Iterable[str], rows: DataFrame) -> None:
         """Remove the rows of partitions; rows of others do not replace them.
 
@@ -147,7 +139,9 @@ class CatalogueTable:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
         try:
             with settings_of(self._spark, _DYNAMIC):
-                self._insert(keyed.select(*self._columns))
+                # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
+                text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
+                query(text, rows=keyed.select(*self._columns))
             found = self.counts(owner)
             if emptied := [name for name, count in expected.items() if not count and name in found]:
                 self._empty(owner, emptied, keyed)
