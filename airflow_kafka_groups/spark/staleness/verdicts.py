@@ -48,16 +48,14 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
     if life.error is not None:
         return VerdictName.UNREADABLE, f"not read in full: {life.error}"
     if life.group_type not in JUDGED_TYPES:
-        return VerdictName.UNTOUCHABLE, f"a {_known(life.group_type)} group keeps state of its own"
+        return VerdictName.UNTOUCHABLE, f"a {life.group_type} group keeps state of its own"
     if life.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
-        return (
-            VerdictName.UNTOUCHABLE,
-            f"protocol type {_known(life.protocol_type)}: another program keeps its own state in this group",
-        )
+        reason = f"protocol type {life.protocol_type}: another program keeps its own state in this group"
+        return VerdictName.UNTOUCHABLE, reason
     if life.members:
-        return VerdictName.LIVE, f"it has {life.members} member(s), state {_known(life.state)}"
+        return VerdictName.LIVE, f"it has {life.members} member(s), state {life.state}"
     if life.state != GroupState.EMPTY:
-        return VerdictName.LIVE, f"its state is {_known(life.state)}, not Empty"
+        return VerdictName.LIVE, f"its state is {life.state}, not Empty"
     if life.partitions == 0:
         return (
             VerdictName.NO_OFFSETS,
@@ -82,7 +80,3 @@ def duration(micros: int) -> str:
     """Format a time, rounded down, so that it is never exaggerated."""
     unit, name = next(((unit, name) for below, unit, name in _UNITS if micros < below * 1_000_000), (86_400, "days"))
     return f"{micros // (unit * 100_000) / 10:.1f} {name}"
-
-
-def _known(value: str | None) -> str:
-    return "unknown" if value is None else value
