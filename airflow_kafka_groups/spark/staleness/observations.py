@@ -131,8 +131,7 @@ def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
 
 def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
     """Hash what each row has committed: topic, partition, offset, leader epoch and metadata."""
-    numbers = (Numbers.of(rows[name], null) for name, null in (("partition", -1), ("leader_epoch", -1)))
-    partition, epoch = (each.values for each in numbers)
+    partition, epoch = (Numbers.of(rows[name], -1).values for name in ("partition", "leader_epoch"))
     found = _hashes(rows["topic"])
     for each in (partition, offsets, epoch):
         found = _mixed(found ^ each.view(np.uint64))

@@ -56,7 +56,8 @@ class Reduction:
         alone = runs_locally(self._spark) and self._storage.is_local
         many = rows > self._driver_rows and not alone
         for manifest, table in self._by_cluster(manifests) if many else self._workers.each(self._reduced, manifests):
-            self._check(manifest, table)
+            found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
+            require_all(manifest, *found)
             yield manifest, table
 
     def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
@@ -90,12 +91,6 @@ class Reduction:
                 return read.select("path", "content").mapInArrow(work, REDUCED_SCHEMA).collect()
         except SPARK_ERRORS as exc:
             raise SnapshotError(f"the data of {self._history.folder} cannot be read: {first_line(exc)}") from exc
-
-    @staticmethod
-    def _check(manifest: SnapshotManifest, table: pa.Table) -> None:
-        """Compare observations with their snapshot's manifest."""
-        rows, invalid = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
-        require_all(manifest, rows, invalid)
 
 
 def _parts(manifests: Sequence[SnapshotManifest]) -> Iterator[list[SnapshotManifest]]:
