@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, first_line
@@ -22,10 +22,6 @@ class OwnerRule:
     owner: str
     prefix: str | None = None
     regex: str | None = None
-
-    def matches(self, group_id: Column) -> Column:
-        """Return the condition."""
-        return group_id.startswith(self.prefix) if self.prefix is not None else group_id.rlike(self.pattern)
 
     @property
     def pattern(self) -> str:
@@ -72,9 +68,10 @@ def owners_of(spark: SparkSession, rules: Sequence[OwnerRule], group_ids: Collec
         return {
             name: next((owner for prefix, owner in prefixes if name.startswith(prefix)), UNOWNED) for name in group_ids
         }
-    owner = F.when(F.lit(False), UNOWNED)
+    group_id, owner = F.col("group_id"), F.when(F.lit(False), UNOWNED)
     for rule in rules:  # one level, however many there are: Spark recurses into what is nested
-        owner = owner.when(rule.matches(F.col("group_id")), rule.owner)
+        matches = group_id.rlike(rule.pattern) if rule.prefix is None else group_id.startswith(rule.prefix)
+        owner = owner.when(matches, rule.owner)
     owner = owner.otherwise(UNOWNED)
     groups = spark.createDataFrame([(name,) for name in group_ids], "group_id string")
     return dict(groups.select("group_id", owner).collect())
