@@ -164,8 +164,8 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
         texts = {name: column.take(order) for name, column in texts.items()}
         numbers = {name: column.take(order) for name, column in numbers.items()}
     begins = begins_of(group)
-    made = {name: texts[name].last(begins) for name in ("group_id", *_SAME)}
-    error = texts["error"].first(begins)
+    made = {name: texts[name].pick(np.maximum, begins) for name in ("group_id", *_SAME)}
+    error = texts["error"].pick(np.minimum, begins)
     contradicts = np.logical_or.reduce([texts[name].differ(begins) for name in _SAME])
     if contradicts.any():
         error = pc.coalesce(error, pc.if_else(pa.array(contradicts), _CONTRADICTION, pa.scalar(None, pa.string())))

@@ -98,13 +98,10 @@ class Strings(NamedTuple):
         """Return the strings in another order."""
         return Strings(self.places[order], self.known)
 
-    def first(self, begins: Ints) -> pa.Array:
-        """Return the first string of each segment by their order; null counts as the last."""
-        return self._picked(np.minimum, begins)
-
-    def last(self, begins: Ints) -> pa.Array:
-        """Return the last one."""
-        return self._picked(np.maximum, begins)
+    def pick(self, of_two: np.ufunc, begins: Ints) -> pa.Array:
+        """Return the first string of each segment by their order (``np.minimum``), or the last; null counts as last."""
+        places = self.places if len(begins) == len(self.places) else of_two.reduceat(self.places, begins)
+        return self.known.take(pa.array(places, mask=places == len(self.known)))
 
     def differ(self, begins: Ints) -> Bools:
         """Return which segments have several strings."""
@@ -113,10 +110,6 @@ class Strings(NamedTuple):
             return np.zeros(len(begins), np.bool_)
         differ: Bools = np.minimum.reduceat(places, begins) != np.maximum.reduceat(places, begins)
         return differ
-
-    def _picked(self, pick: np.ufunc, begins: Ints) -> pa.Array:
-        places = self.places if len(begins) == len(self.places) else pick.reduceat(self.places, begins)
-        return self.known.take(pa.array(places, mask=places == len(self.known)))
 
 
 def begins_of(places: Ints) -> Ints:
