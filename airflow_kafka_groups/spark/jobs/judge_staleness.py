@@ -165,7 +165,7 @@ def _judge_cluster(
         ]
         for part in judged_by.lives.judged()
     )
-    counts, files = write_verdicts(Storage(spark, output), verdicts, output)
+    by_verdict, lag, files = write_verdicts(Storage(spark, output), verdicts, output)
     if _OBSERVATIONS_TABLE in tables:
         judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
     if TABLE_OPTION in tables:
@@ -177,9 +177,9 @@ def _judge_cluster(
         "snapshot_id": snapshot_id,
         "kafka_cluster_id": history.judged.kafka_cluster_id,
         "groups": groups,
-        "verdicts": {name: count["groups"] for name, count in counts.items()},
-        "lag": sum(verdict["lag"] for verdict in counts.values()),
-        "lag_by_verdict": {name: count["lag"] for name, count in counts.items()},
+        "verdicts": by_verdict,
+        "lag": sum(lag.values()),
+        "lag_by_verdict": lag,
         "oldest_observation": judged_by.oldest,
         "newest_observation": judged_by.newest,
         "commit_history": arguments.commit_history,

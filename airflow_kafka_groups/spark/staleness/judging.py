@@ -96,24 +96,23 @@ def judged_history(
 
 def write_verdicts(
     storage: Storage, verdicts: Iterable[Sequence[Mapping[str, Any]]], output: str
-) -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Write verdicts, and return ``groups`` and ``lag`` by verdict, and the names of the files.
+) -> tuple[dict[str, int], dict[str, int], list[str]]:
+    """Write verdicts, and return the number of groups and their lag by verdict, and the names of the files.
 
     :param verdicts: rows of ``VERDICT_COLUMNS``, sorted by group, many at a time; each such part is a file.
     :param output: the folder, which is replaced.
 
     Raises ``JobError`` if the folder has other files afterwards than were written.
     """
-    counts = {name.value: {"groups": 0, "lag": 0} for name in VerdictName}
+    groups, lag = (dict.fromkeys(map(str, VerdictName), 0) for _ in range(2))
 
     def counted() -> Iterator[pa.Table]:
         for part in verdicts:
             for row in part:
-                found = counts[row["verdict"]]
-                found["groups"] += 1
-                found["lag"] += row["lag"] or 0
+                groups[row["verdict"]] += 1
+                lag[row["verdict"]] += row["lag"] or 0
             yield pa.Table.from_pylist(part, _SCHEMA)
 
     folder = ReplacedFolder(storage, output)
     folder.write(_SCHEMA, counted(), rows_of_a_file=1)
-    return counts, folder.verify("verdicts", "judged")
+    return groups, lag, folder.verify("verdicts", "judged")
