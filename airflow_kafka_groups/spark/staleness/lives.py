@@ -193,24 +193,23 @@ class Lives:
 
     def _seen(self, table: pa.Table) -> _Seen:
         places = pc.index_in(table["group_id"], self._ids)
-        rows = places.is_valid().to_numpy() if places.null_count else slice(None)
+        if places.null_count:
+            table, places = table.filter(places.is_valid()), places.drop_null()
         of = {name: Numbers.of(table[name]) for name in _NUMBERS}
         readable = ~valid_of(table["error"])
         known = readable & (of["partitions"].values > 0) & (of["lag_unknown"].values == 0)
-        known &= of["lag"].known & of["log_start"].known
-        committed = np.stack([of[name].values for name in ("partitions", "digest_xor", "digest_sum")])
         return _Seen(
-            group=Numbers.of(places.drop_null()).values,
-            at=of["observed_at"].values[rows],
-            readable=readable[rows],
-            empty=_is(table["state"], GroupState.EMPTY)[rows],
-            unknown=_is(table["state"], GroupState.UNKNOWN)[rows],
-            members=of["members"].values[rows],
-            kind=self._kind_of(table)[rows],
-            committed=committed[:, rows],
-            known=known[rows],
-            lag=of["lag"].values[rows],
-            log_start=of["log_start"].values[rows],
+            group=Numbers.of(places).values,
+            at=of["observed_at"].values,
+            readable=readable,
+            empty=_is(table["state"], GroupState.EMPTY),
+            unknown=_is(table["state"], GroupState.UNKNOWN),
+            members=of["members"].values,
+            kind=self._kind_of(table),
+            committed=np.stack([of[name].values for name in ("partitions", "digest_xor", "digest_sum")]),
+            known=known & of["lag"].known & of["log_start"].known,
+            lag=of["lag"].values,
+            log_start=of["log_start"].values,
         )
 
     def _kind_of(self, table: pa.Table) -> Ints:
