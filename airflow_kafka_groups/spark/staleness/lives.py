@@ -133,7 +133,7 @@ class Lives:
         self._committed, self._has_committed = np.zeros((3, size), np.int64), np.zeros(size, np.bool_)
         # Of the life:
         self._first_at, self._run_at, self._moved_at = never.copy(), never.copy(), never.copy()
-        self._sign, self._latest_sign, self._signs = never.copy(), never.copy(), False
+        self._sign, self._latest_sign = never.copy(), never.copy()
         # The present stretch, and the first observations with known log ends, in the last one that has some and in the
         # life:
         self._stretch, self._known_in, self._known_at = nowhere.copy(), nowhere.copy(), never.copy()
@@ -150,7 +150,6 @@ class Lives:
         alive = (seen.members != 0) | ~(seen.empty | seen.unknown) | (seen.readable & (seen.unknown | other))
         shown = group[alive]
         self._sign[shown] = np.maximum(self._sign[shown], seen.at[alive])
-        self._signs = True
 
     def add(self, table: pa.Table) -> None:
         """Continue with the next complete snapshot."""
@@ -164,11 +163,10 @@ class Lives:
         watched = ~born & (elapsed >= 0)
         if self._gap:
             watched &= elapsed <= self._gap
-        if self._signs:
-            # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
-            watched &= (self._sign[group] == _NEVER) & (self._latest_sign[group] < self._at[group])
-            self._latest_sign[group] = np.maximum(self._latest_sign[group], self._sign[group])
-            self._sign[:] = _NEVER
+        # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
+        watched &= (self._sign[group] == _NEVER) & (self._latest_sign[group] < self._at[group])
+        self._latest_sign[group] = np.maximum(self._latest_sign[group], self._sign[group])
+        self._sign[:] = _NEVER
         starts = quiet & ~(watched & self._quiet[group] & (self._kind[group] == seen.kind))
         differs = (self._committed[:, group] != seen.committed).any(axis=0)
         moved = seen.readable & self._has_committed[group] & differs
