@@ -26,7 +26,7 @@ from airflow_kafka_groups.spark.session import running_session, settings_of
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
 _CONNECTION = re.compile(r"\A((?:s3[an]?|gs)://)[^/:@]*@", re.IGNORECASE)
-"""An Airflow connection before a bucket. On Azure, what is there is the container."""
+"""An Airflow connection before a bucket: connectors refuse it as a user. On Azure, what is there is the container."""
 PARTLY_FAILED = 5
 """The exit code of a run over many clusters, if some failed."""
 
@@ -60,7 +60,8 @@ class Program:
         self.add_arguments(parser)
         arguments = parser.parse_args(argv)
         for name in _PATHS.intersection(vars(arguments)):
-            setattr(arguments, name, _without_connection(getattr(arguments, name)))
+            path = getattr(arguments, name)
+            setattr(arguments, name, path and _CONNECTION.sub(r"\1", path))
         try:
             if "base" in arguments:
                 check_folder("--base", arguments.base)
@@ -117,20 +118,9 @@ def folder_path(text: str) -> str:
     return text.rstrip("/")
 
 
-def _without_connection(path: str | None) -> str | None:
-    """Return a path without an Airflow connection: Spark's connectors take it for a user, and refuse it."""
-    return path and _CONNECTION.sub(r"\1", path)
-
-
-def check_output(path: str | None) -> None:
-    """Raise ``ArgumentError`` for an ``--output`` that is given and from which a job would read other rows back."""
-    if path is not None:
-        check_folder("--output", path)
-
-
-def check_folder(option: str, path: str) -> None:
-    """Raise ``ArgumentError`` for no folder, and for one that Spark would read as a pattern."""
-    if not path or any(letter in path for letter in "*?[]{}\\"):
+def check_folder(option: str, path: str | None) -> None:
+    """Raise ``ArgumentError`` for an option with no folder, or with one that Spark would read as a pattern."""
+    if path is not None and (not path or any(letter in path for letter in "*?[]{}\\")):
         raise ArgumentError(option, path, "give a folder or URI without any of * ? [ ] { } \\")
 
 

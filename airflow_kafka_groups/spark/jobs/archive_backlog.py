@@ -44,7 +44,7 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_tabl
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare_kafka, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path
+from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
@@ -74,7 +74,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
-    check_output(arguments.output)
+    check_folder("--output", arguments.output)
     if bool(arguments.plan_id) == bool(arguments.group):
         raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
 

@@ -34,7 +34,7 @@ from airflow_kafka_groups.spark.ledger.fleet import (
 )
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path, write_summary
 from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS
 
@@ -204,7 +204,7 @@ def _judge_cluster(
 
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
-    check_output(arguments.output)
+    check_folder("--output", arguments.output)
     check_clusters(
         arguments.cluster,
         of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},

@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_tabl
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, prepare_kafka, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_output, folder_path, write_summary
+from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path, write_summary
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
@@ -59,7 +59,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
-    check_output(arguments.output)
+    check_folder("--output", arguments.output)
     if arguments.max_lookups < 1:
         raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
 
