@@ -167,17 +167,8 @@ def _jar_version(spark: SparkSession, class_name: str) -> str | None:
     return str((package.getImplementationVersion() if package is not None else None) or "")
 
 
-def set_default(spark: SparkSession, name: str, value: str | int) -> None:
-    """Set a property of the session, unless the user set it."""
-    if not spark._jsc.getConf().contains(name):  # in Python, each property of the session would be copied
-        spark.conf.set(name, value)
-
-
 def fit_shuffles(spark: SparkSession, rows: int) -> None:
-    """Fit the number of shuffle partitions to the data: 200, the default, slows small data."""
-    parts = max(_cores(spark), 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
-    set_default(spark, _SHUFFLE_PARTITIONS, parts)
-
-
-def _cores(spark: SparkSession) -> int:
-    return int(spark.sparkContext.defaultParallelism)
+    """Fit the number of shuffle partitions to the data, unless the user set it: 200, the default, slows small data."""
+    if not spark._jsc.getConf().contains(_SHUFFLE_PARTITIONS):  # in Python, each property would be copied
+        parts = max(spark.sparkContext.defaultParallelism, 1 + rows // _ROWS_PER_SHUFFLE_PARTITION)
+        spark.conf.set(_SHUFFLE_PARTITIONS, parts)
