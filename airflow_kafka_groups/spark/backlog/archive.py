@@ -50,35 +50,25 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
     """Return the groups of a deletion plan and the id of the snapshot they were judged by. An edited one is refused."""
     if not ids.is_id(plan_id):
         raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
-    path = f"{folder}/{paths.plan(plan_id)}"
-    group_ids, snapshot_id, sha256 = parse_plan(storage.read_text(path), path, plan_id, folder.rpartition("/")[2])
-    if group_ids is not None:
-        return group_ids, snapshot_id
-    body = f"{folder}/{paths.plan_body(plan_id)}"
-    if hashlib.sha256(storage.read_bytes(body)).hexdigest() != sha256:
-        raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
-    rows = read_stored(storage.spark).parquet(body).where("place is not null").select("group_id").collect()
-    return {row["group_id"] for row in rows}, snapshot_id
-
-
-def parse_plan(text: str, path: str, plan_id: str, cluster: str) -> tuple[set[str] | None, str, str | None]:
-    """Parse a plan, and check its digest and that it is this one.
-
-    Returns the planned groups, the snapshot's id, and the SHA-256 of the file with the groups. A plan of the first
-    format has the groups itself; any other has the file.
-    """
+    path, body = f"{folder}/{paths.plan(plan_id)}", f"{folder}/{paths.plan_body(plan_id)}"
+    text = storage.read_text(path)
     try:
         plan = json.loads(text)
         version = check_format(plan, PLAN_FORMATS)
         if digest_of(plan) != plan["digest"]:
             raise JobError(f"{path} was changed after it was made: plan again")
-        if (plan["plan_id"], plan["cluster"]) != (plan_id, cluster):
+        if (plan["plan_id"], plan["cluster"]) != (plan_id, folder.rpartition("/")[2]):
             raise JobError(f"{path} is plan {plan['plan_id']} of cluster {plan['cluster']}: it was copied or renamed")
-        if version == FORMAT:
-            return {group["group_id"] for group in plan["groups"]}, plan["snapshot_id"], None
-        return None, plan["snapshot_id"], plan["body"]["sha256"]
+        snapshot_id = plan["snapshot_id"]
+        if version == FORMAT:  # the first one, which has no body
+            return {group["group_id"] for group in plan["groups"]}, snapshot_id
+        sha256 = plan["body"]["sha256"]
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise JobError(f"{path} is not a plan ({type(exc).__name__}: {exc})") from exc
+    if hashlib.sha256(storage.read_bytes(body)).hexdigest() != sha256:
+        raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
+    rows = read_stored(storage.spark).parquet(body).where("place is not null").select("group_id").collect()
+    return {row["group_id"] for row in rows}, snapshot_id
 
 
 def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:

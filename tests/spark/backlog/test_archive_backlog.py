@@ -26,7 +26,6 @@ from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
     of_groups,
-    parse_plan,
     read_groups,
     read_plan,
     shared_ranges,
@@ -213,10 +212,13 @@ def test_a_plan_names_its_groups_and_its_snapshot(
     assert "archive_backlog: error: " in (said := capsys.readouterr().err.splitlines()[-1])
     assert "an archive is never overwritten" in said
     assert main([*arguments, "newest"]) == 2
+    storage, folder = Storage(spark, tmp_path.as_uri()), (tmp_path / "c").as_uri()
+    path.write_text(json.dumps({**plan, "groups": []}))
     with pytest.raises(JobError, match="was changed after it was made"):
-        parse_plan(json.dumps({**plan, "groups": []}), "p.json", snapshot_id, "c")
-    with pytest.raises(JobError, match=r"p\.json is not a plan"):
-        parse_plan("{}", "p.json", snapshot_id, "c")
+        read_plan(storage, folder, snapshot_id)
+    path.write_text("{}")
+    with pytest.raises(JobError, match=rf"{path.name} is not a plan"):
+        read_plan(storage, folder, snapshot_id)
 
 
 @pytest.mark.safety
