@@ -109,10 +109,9 @@ def look(admin: KafkaAdmin, request: BacklogRequest) -> Observed:
     topics = {where.topic for where in known}
     if not (request.topics or topics):
         raise JobError(f"group {group_id!r} has no commits to be seen: name its topics by --topic, or check its name")
-    existing = admin.partitions(sorted(request.topics | topics))
-    for topic in sorted(request.topics - existing.keys() - topics):
+    there = frozenset(admin.partitions(sorted(request.topics | topics)))
+    for topic in sorted(request.topics - {where.topic for where in there} - topics):
         raise ArgumentError("--topic", topic, "there is no such topic: check its name")
-    there = frozenset(where for partitions in existing.values() for where in partitions)
     observed = Observed(group_id=group_id, existing=there, committed=admin.committed(group_id, known | there))
     if reason := why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed)):
         raise JobError(reason)

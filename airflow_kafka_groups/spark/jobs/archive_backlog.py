@@ -13,7 +13,6 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -187,8 +186,7 @@ def _plan(
     """
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
     known = {where for commits in groups.values() for where in commits}
-    existing = admin.partitions(sorted({where.topic for where in known}))
-    readable = known.intersection(chain.from_iterable(existing.values()))
+    readable = known & admin.partitions(sorted({where.topic for where in known}))
     logs = admin.log_ends(readable, read_committed=False)
     until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":

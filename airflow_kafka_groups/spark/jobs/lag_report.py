@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
@@ -131,8 +130,8 @@ def _look_up(
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         ids = admin.topic_ids(topics := {where.topic for where, _ in wanted})
-        existing = {*chain.from_iterable(admin.partitions(topics).values())}
-        logs = admin.log_ends(existing.intersection(where for where, _ in wanted), read_committed=False)
+        existing = admin.partitions(topics).intersection(where for where, _ in wanted)
+        logs = admin.log_ends(existing, read_committed=False)
         there = logs.keys() - recreated_since(snapshot, rows, ids, logs)
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 

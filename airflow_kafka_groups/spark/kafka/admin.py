@@ -110,10 +110,10 @@ class KafkaAdmin:
             )
         return {where: commit for where, commit in found.items() if commit is not None}
 
-    def partitions(self, topics: Collection[str]) -> dict[str, list[Partition]]:
-        """Return all partitions of these topics; topics that do not exist are omitted."""
+    def partitions(self, topics: Collection[str]) -> set[Partition]:
+        """Return all partitions of these topics; topics that do not exist have none."""
         found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
-        return {topic: _partitions(topic, described) for topic, described in found.items()}
+        return {where for topic, described in found.items() for where in _partitions(topic, described)}
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return Kafka's own ids of these topics; those that do not exist, or have none (before 2.8), are omitted."""
