@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -39,21 +40,17 @@ class GroupStatus(NamedTuple):
     members: int
 
 
-class KafkaAdmin:
-    """An admin client in the driver's JVM, as a context manager."""
+class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
+    """An admin client in the driver's JVM, closed at the end of the block."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
         self._jvm = jvm_of(spark, "an access to Kafka")
         self._kafka: Any = self._jvm.org.apache.kafka
-        self._admin: Any = None
         self._properties = properties
-
-    def __enter__(self) -> KafkaAdmin:
         try:
-            self._admin = self._kafka.clients.admin.AdminClient.create({**_TIMEOUTS, **self._properties.settings})
+            self._admin: Any = self._kafka.clients.admin.AdminClient.create({**_TIMEOUTS, **properties.settings})
         except Py4JJavaError as exc:
             raise JobError(f"the Kafka client cannot be made: {self._why(exc)}. Check the Kafka properties") from exc
-        return self
 
     def __exit__(self, *error: object) -> None:
         self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
