@@ -63,7 +63,7 @@ class Work:
         self._admin, self._record, self._run = admin, record, run
         self._observed, self._cluster_id = observed, cluster_id
         self._commits = bool(run.request["commit"])
-        self._attempt = 0
+        self._attempt = record.attempts + 1
         self.warnings: list[str] = []
 
     def do(self, read: _Reader, handle: _Handler) -> None:
@@ -77,7 +77,6 @@ class Work:
             return
         slices = self._run.slices[done:]
         self._record.attempt(slices[only_commit:])
-        self._attempt = self._record.attempts
         # Also what a run before this one processed.
         ahead = [each for one in slices[only_commit:] for each in one.ranges]
         if repeats := overlap(self._record.repeats(), ahead):
