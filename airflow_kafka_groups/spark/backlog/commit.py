@@ -99,7 +99,7 @@ def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, 
         now = admin.committed(group_id, set(wanted))
     except JobError as exc:
         raise NotVerifiedError(f"the commit was sent, but it cannot be read back: {problem or exc}") from exc
-    differ = {where for where, offset in wanted.items() if where not in now or now[where].offset != offset}
+    differ = offsets_to_commit(wanted, now)
     if not differ:
         return wanted
     if problem is not None and not moved({w: c for w, c in observed.committed.items() if w in wanted}, now):
