@@ -118,10 +118,9 @@ def _is_text(name: str) -> bool:
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
     """Return one range per partition that contains the ranges of all groups."""
     found: dict[Partition, Range] = {}
-    for backlog in backlogs.values():
-        for each in backlog.ranges:
-            known = found.get(each.partition, each)
-            found[each.partition] = Range(each.partition, min(known.start, each.start), max(known.end, each.end))
+    for _, each in _ranges(backlogs):
+        known = found.get(each.partition, each)
+        found[each.partition] = Range(each.partition, min(known.start, each.start), max(known.end, each.end))
     return sorted(found.values())
 
 
