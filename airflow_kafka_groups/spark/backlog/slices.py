@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,20 +58,15 @@ def cut(backlog: Backlog, size: int) -> list[Slice]:
 
     :param size: the most offsets of a slice; 0 for one slice.
     """
-    left = {each.partition: each for each in sorted(backlog.ranges)}
-    found: list[Slice] = []
+    left, parts = sorted(backlog.ranges), list[list[Range]]()
     while left:
-        total = sum(each.offsets for each in left.values())
-        taken = []
-        for where, offsets in _shares(left, min(size or total, total)):
-            start, end = left[where].start, left[where].start + offsets
-            taken.append(Range(where, start, end))
-            left[where] = Range(where, end, left[where].end)
-        left = {where: each for where, each in left.items() if each.offsets}
-        found.append(Slice(number=len(found) + 1, ranges=tuple(taken), ends={one.partition: one.end for one in taken}))
-    last = found.pop() if found else Slice(number=1, ranges=(), ends={})
+        parts.append(_share(left, size))
+        left = without(left, parts[-1])
+    parts = parts or [[]]
     # Partitions without a range are committed too, after everything else.
-    return [*found, Slice(number=last.number, ranges=last.ranges, ends=backlog.ends)]
+    ends = [*({each.partition: each.end for each in part} for part in parts[:-1]), backlog.ends]
+    numbered = enumerate(zip(parts, ends, strict=True), 1)
+    return [Slice(number=number, ranges=tuple(part), ends=end) for number, (part, end) in numbered]
 
 
 def merged(ranges: Iterable[Range]) -> list[Range]:
@@ -132,11 +127,12 @@ def with_context(function: Callable[..., Any]) -> Callable[[Any, BacklogContext]
     return lambda records, context: function(records)
 
 
-def _shares(left: Mapping[Partition, Range], budget: int) -> list[tuple[Partition, int]]:
-    """Divide a budget of offsets in proportion to what is left; the largest remainders get what rounding leaves."""
-    total = sum(each.offsets for each in left.values())
-    shares = {where: budget * each.offsets // total for where, each in left.items()}
-    remainders = sorted(left, key=lambda where: (-(budget * left[where].offsets % total), where))
-    for where in remainders[: budget - sum(shares.values())]:
-        shares[where] += 1
-    return [(where, offsets) for where, offsets in shares.items() if offsets]
+def _share(left: Sequence[Range], size: int) -> list[Range]:
+    """Return the next slice of what is left of each partition; the largest remainders get what rounding leaves."""
+    total = sum(each.offsets for each in left)
+    budget = min(size or total, total)
+    shares = {each: budget * each.offsets // total for each in left}
+    remainders = sorted(left, key=lambda each: (-(budget * each.offsets % total), each))
+    for each in remainders[: budget - sum(shares.values())]:
+        shares[each] += 1
+    return [Range(each.partition, each.start, each.start + offsets) for each, offsets in shares.items() if offsets]
