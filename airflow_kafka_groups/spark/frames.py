@@ -1,12 +1,8 @@
-"""DataFrames: the schemas of the stored tables, how these are read, and queries.
-
-Schemas are made from ``contracts.columns``. A query is SQL text: each call of a Column function is several calls to the
-driver's JVM.
-"""
+"""DataFrames: the schemas of the stored tables, made from ``contracts.columns``, and how these are read."""
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from airflow_kafka_groups.contracts import columns as stored
@@ -48,12 +44,3 @@ def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFr
     """
     reader = spark.read.options(**_CHECKED)
     return reader if schema is None else reader.schema(schema)
-
-
-def query(text: str, **frames: DataFrame) -> DataFrame:
-    """Return the result of a SQL query over DataFrames.
-
-    :param text: the query, with the DataFrames' names in braces. Nothing in it comes from a cluster. It has no named
-        parameters (``:name``): the SQL parser of Delta's session extension does not bind them.
-    """
-    return next(iter(frames.values())).sparkSession.sql(text, None, **frames)

@@ -16,7 +16,6 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.frames import query
 from airflow_kafka_groups.spark.session import settings_of
 
 TABLE_OPTION = "--table"
@@ -102,7 +101,7 @@ class CatalogueTable:
             key = ", ".join(f"{name} = {value!r}" for name, value in zip(self._keys, (owner, partition), strict=True))
             with settings_of(self._spark, _STATIC):
                 text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
-                query(text, rows=nothing)
+                self._spark.sql(text, rows=nothing)
 
     def _partitioned_by(self) -> set[str]:
         """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
@@ -141,7 +140,7 @@ class CatalogueTable:
             with settings_of(self._spark, _DYNAMIC):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
-                query(text, rows=keyed.select(*self._columns))
+                self._spark.sql(text, rows=keyed.select(*self._columns))
             found = self.counts(owner)
             if emptied := [name for name, count in expected.items() if not count and name in found]:
                 self._empty(owner, emptied, keyed)
