@@ -123,10 +123,8 @@ class Record:
 
     def repeats(self) -> list[Range]:
         """Return the offsets of the newest run that were, or may have been, processed more than once."""
-        found = list(parse_ranges(self._entries[0]["repeats"])) if self._entries else []
-        for entry in self._of(ATTEMPT):
-            found += parse_ranges(entry["repeats"])
-        return merged(found)
+        entries = [*self._of(RUN), *self._of(ATTEMPT)]
+        return merged(each for entry in entries for each in parse_ranges(entry["repeats"]))
 
     def begin(self, request: Mapping[str, Any], before: Commits, backlog: Backlog, size: int) -> Run:
         """Begin a new run, and return it. An earlier one that did not end is abandoned: no process continues it.
