@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -82,7 +82,7 @@ def source_options(ranges: Sequence[Range]) -> dict[str, str]:
 def read_ranges(
     spark: SparkSession,
     properties: KafkaProperties,
-    ranges: Iterable[Range],
+    ranges: Sequence[Range],
     *,
     isolation_level: str = "read_committed",
     options: Mapping[str, str] | None = None,
@@ -96,8 +96,7 @@ def read_ranges(
     Records that retention removes before they are read fail the read: nothing is omitted silently. Call it within
     ``options_hidden``, so that no plan or log shows the connection's secrets.
     """
-    wanted = list(ranges)
-    if not any(each.offsets > 0 for each in wanted):
+    if not any(each.offsets > 0 for each in ranges):
         return spark.createDataFrame([], RECORD_SCHEMA)
     patience = {} if spark.sparkContext.getConf().contains(_NETWORK_TIMEOUT) else {_POLL: str(_PATIENCE_MS)}
     settings = {
@@ -107,7 +106,7 @@ def read_ranges(
         **{f"kafka.{name}": value for name, value in properties.settings.items()},
         "kafka.isolation.level": isolation_level,
         **(options or {}),
-        **source_options(wanted),
+        **source_options(ranges),
         "failOnDataLoss": "true",
     }
     return spark.read.format("kafka").options(**settings).load()
