@@ -64,17 +64,12 @@ class Backlog:
     lost: Mapping[Partition, int] = field(default_factory=dict)
     decided: tuple[str, ...] = ()
 
-    @property
-    def offsets(self) -> int:
-        """The number of offsets to read."""
-        return sum(each.offsets for each in self.ranges)
-
     def counts(self) -> dict[str, Any]:
         """Return the numbers for a summary."""
         return {
             "partitions": len(self.ends),
             "partitions_with_backlog": len(self.ranges),
-            "offsets": self.offsets,
+            "offsets": sum(each.offsets for each in self.ranges),
             "offsets_lost": sum(self.lost.values()),
             "lost": {str(where): count for where, count in self.lost.items()},
             "decided": list(self.decided),
