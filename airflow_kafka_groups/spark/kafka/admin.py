@@ -8,8 +8,8 @@ partition that is missing in the result is an error, never "no commit".
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -50,7 +50,8 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         try:
             self._admin: Any = self._kafka.clients.admin.AdminClient.create({**_TIMEOUTS, **properties.settings})
         except Py4JJavaError as exc:
-            raise JobError(f"the Kafka client cannot be made: {self._why(exc)}. Check the Kafka properties") from exc
+            why = properties.without_secrets(_innermost_cause(exc))
+            raise JobError(f"the Kafka client cannot be made: {why}. Check the Kafka properties") from exc
 
     def __exit__(self, *error: object) -> None:
         self._admin.close(self._jvm.java.time.Duration.ofSeconds(5))
@@ -61,7 +62,8 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         :param expected: the id that it must have. Default: any.
         :param what: what has that id, for the ``JobError`` if it is another one.
         """
-        found = str(self._get(lambda: self._admin.describeCluster().clusterId(), "the cluster does not answer"))
+        with explained(self._properties, "the cluster does not answer"):
+            found = str(self._admin.describeCluster().clusterId().get())
         if expected not in (None, found):
             remedy = "use the properties of the same connection"
             raise JobError(f"{what} the cluster {expected}, and the Kafka properties lead to {found}: {remedy}")
@@ -69,14 +71,16 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
 
     def brokers(self) -> list[str]:
         """Return the brokers' advertised addresses."""
-        nodes = self._get(lambda: self._admin.describeCluster().nodes(), "the cluster does not answer")
+        with explained(self._properties, "the cluster does not answer"):
+            nodes = self._admin.describeCluster().nodes().get()
         return sorted(f"{node.host()}:{node.port()}" for node in self._jvm.java.util.ArrayList(nodes))
 
     def state(self, group_id: str) -> GroupStatus:
         """Describe the group; a group that does not exist is ``DEAD``."""
         what = f"group {group_id!r} cannot be described"
         try:
-            found = self._get(lambda: self._admin.describeConsumerGroups([group_id]).all(), what)
+            with explained(self._properties, what):
+                found = self._admin.describeConsumerGroups([group_id]).all().get()
         except JobError as exc:
             if "GroupIdNotFoundException" in str(exc):  # clients from 4.0 on
                 return GroupStatus("DEAD", 0)
@@ -157,8 +161,8 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         answers = self._admin.describeConfigs(list(named.values())).values()
         found = set()
         for topic, resource in named.items():
-            what = f"the configuration of topic {topic!r} cannot be read"
-            policy = self._get(lambda resource=resource: answers.get(resource), what).get("cleanup.policy")
+            with explained(self._properties, f"the configuration of topic {topic!r} cannot be read"):
+                policy = answers.get(resource).get().get("cleanup.policy")
             if policy is not None and "compact" in str(policy.value()):
                 found.add(topic)
         return found
@@ -177,17 +181,16 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         if (left := int(1000 * (deadline - time.monotonic()))) <= 0:
             raise TooLateError(f"the commit of group {group_id!r} would leave too long after the group was read")
         options.timeoutMs(left)
-        self._get(
-            lambda: self._admin.alterConsumerGroupOffsets(group_id, commits, options).all(),
-            f"the offsets of group {group_id!r} were not committed",
-        )
+        with explained(self._properties, f"the offsets of group {group_id!r} were not committed"):
+            self._admin.alterConsumerGroupOffsets(group_id, commits, options).all().get()
 
     def _topics(self, described: Any, topics: Collection[str], *absent: str) -> dict[str, Any]:
         """Return the descriptions of topics, without those that fail by these errors."""
         found, answers = {}, described.topicNameValues()
         for topic in topics:
             try:
-                found[topic] = self._get(lambda topic=topic: answers.get(topic), f"topic {topic!r} cannot be described")
+                with explained(self._properties, f"topic {topic!r} cannot be described"):
+                    found[topic] = answers.get(topic).get()
             except JobError as exc:
                 if not any(error in str(exc) for error in absent):
                     raise
@@ -200,11 +203,9 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         options = admin.ListConsumerGroupOffsetsOptions().requireStable(partitions is not None)
         if partitions is not None:
             spec.topicPartitions(list(map(self._named, partitions)))
-        asked = {group_id: spec}
-        answer = self._get(
-            lambda: self._admin.listConsumerGroupOffsets(asked, options).partitionsToOffsetAndMetadata(group_id),
-            f"the offsets of group {group_id!r} cannot be read",
-        )
+        with explained(self._properties, f"the offsets of group {group_id!r} cannot be read"):
+            listed = self._admin.listConsumerGroupOffsets({group_id: spec}, options)
+            answer = listed.partitionsToOffsetAndMetadata(group_id).get()
         return {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in answer.entrySet()}
 
     def _list_offsets(self, wanted: list[Partition], which: str | int, *, read_committed: bool) -> dict[Partition, int]:
@@ -215,24 +216,23 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         for begin in range(0, len(wanted), _AT_ONCE):
             named = {where: self._named(where) for where in wanted[begin : begin + _AT_ONCE]}
             asked = {each: spec for each in named.values()}
-            answer = self._get(
-                lambda asked=asked: self._admin.listOffsets(asked, options).all(),
-                f"the {which} offsets of {len(wanted)} partition(s) cannot be read",
-            )
+            with explained(self._properties, f"the {which} offsets of {len(wanted)} partition(s) cannot be read"):
+                answer = self._admin.listOffsets(asked, options).all().get()
             found |= {where: int(answer.get(each).offset()) for where, each in named.items()}
         return found
 
     def _named(self, where: Partition) -> Any:
         return self._kafka.common.TopicPartition(where.topic, where.partition)
 
-    def _get(self, future: Any, what: str) -> Any:
-        try:
-            return future().get()
-        except Py4JJavaError as exc:
-            raise JobError(f"{what}: {self._why(exc)} (brokers {self._properties.bootstrap})") from exc
 
-    def _why(self, exc: Py4JJavaError) -> str:
-        return self._properties.without_secrets(innermost_cause(exc))
+@contextmanager
+def explained(properties: KafkaProperties, what: str) -> Iterator[None]:
+    """Turn errors of the Kafka client within a block into ``JobError``: what failed, why, and at which brokers."""
+    try:
+        yield
+    except Py4JJavaError as exc:
+        why = properties.without_secrets(_innermost_cause(exc))
+        raise JobError(f"{what}: {why} (brokers {properties.bootstrap})") from exc
 
 
 def partition_of(named: Any) -> Partition:
@@ -251,7 +251,7 @@ def _commit(value: Any) -> Commit | None:
     return Commit(int(value.offset()), int(epoch.get()) if epoch.isPresent() else None, str(value.metadata()))
 
 
-def innermost_cause(exc: Py4JJavaError) -> str:
+def _innermost_cause(exc: Py4JJavaError) -> str:
     """Return the innermost cause: Java wraps it in ExecutionException and KafkaException."""
     error = exc.java_exception
     while (cause := error.getCause()) is not None:

@@ -12,11 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import innermost_cause, partition_of
+from airflow_kafka_groups.spark.kafka.admin import explained, partition_of
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
@@ -53,16 +51,13 @@ def look_up(
         return []
     jvm: Any = spark._jvm
     found: list[Timestamp] = []
-    try:
+    with explained(properties, "timestamps cannot be looked up"):
         consumer = jvm.org.apache.kafka.clients.consumer.KafkaConsumer({**properties.settings, **_SETTINGS})
         try:
             for batch in rounds:
                 found += _one_round(jvm, consumer, batch)
         finally:
             consumer.close(jvm.java.time.Duration.ofSeconds(5))
-    except Py4JJavaError as exc:
-        why = properties.without_secrets(innermost_cause(exc))
-        raise JobError(f"timestamps cannot be looked up: {why} (brokers {properties.bootstrap})") from exc
     return found
 
 

@@ -25,6 +25,7 @@ from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import source_options
 
 A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
@@ -215,7 +216,7 @@ class StandsStill(KafkaAdmin):
     def __init__(self, clock: list[float], seconds: float) -> None:
         self.clock, self.seconds = clock, seconds
         self.commits = {A0: Commit(4), A1: Commit(9)}
-        self._kafka, self._admin = MagicMock(), MagicMock()
+        self._kafka, self._admin, self._properties = MagicMock(), MagicMock(), KafkaProperties({})
 
     def state(self, group_id: str) -> GroupStatus:
         return GroupStatus("EMPTY", 0)
