@@ -91,10 +91,10 @@ class Work:
 
     def summary(self, failed: bool) -> dict[str, Any]:
         """Return what is known of the run now."""
-        run, backlog, outcomes = self._run, self._run.backlog, self._record.outcomes()
-        processed = [one for one in run.slices if one.number in self._record.processed()]
+        run, backlog, outcomes, done = self._run, self._run.backlog, self._record.outcomes(), self._record.processed()
+        processed = [one for one in run.slices if one.number in done]
         committed = [one for one in run.slices if outcomes.get(one.number) == COMMITTED]
-        open_ = [one for one in processed if one not in committed]
+        open_ = [one for one in processed if outcomes.get(one.number) != COMMITTED]
         wanted = offsets_to_commit(backlog.ends, run.before)
         last = outcomes.get(open_[-1].number, "failed") if open_ and self._commits else "failed"
         counted = {where for one in committed for where in offsets_to_commit(one.ends, run.before)}
