@@ -11,8 +11,7 @@ import hashlib
 import json
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -38,7 +37,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
-from airflow_kafka_groups.spark.kafka.recreated import recreated_since, with_other_ids
+from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.ledger.snapshots import find_history
@@ -104,9 +103,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
-        topics = {where.topic for commits in groups.values() for where in commits}
-        ids = admin.topic_ids(topics)
-        backlogs, hidden = _plan(admin, arguments, groups, partial(recreated_since, snapshot, rows, ids))
+        committed = {where for commits in groups.values() for where in commits}
+        logs, recreated, ids = logs_since(admin, snapshot, rows, committed)
+        backlogs, hidden = _plan(admin, arguments, groups, logs, recreated)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
@@ -178,28 +177,22 @@ def _plan(
     admin: KafkaAdmin,
     arguments: argparse.Namespace,
     groups: Mapping[str, Mapping[Partition, Commit]],
-    recreated: Callable[[Mapping[Partition, LogEnds]], Collection[Partition]],
+    logs: Mapping[Partition, LogEnds],
+    recreated: Collection[Partition],
 ) -> tuple[dict[str, Backlog], int]:
-    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable.
-
-    :param recreated: returns the partitions that were recreated since they were committed.
-    """
+    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
-    known = {where for commits in groups.values() for where in commits}
-    readable = known & admin.partitions(sorted({where.topic for where in known}))
-    logs = admin.log_ends(readable, read_committed=False)
     until: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
-        until = {where: log.end for where, log in admin.log_ends(readable, read_committed=True).items()}
-    others = recreated(logs)
+        until = {where: log.end for where, log in admin.log_ends(logs, read_committed=True).items()}
     backlogs = {
         group_id: plan_backlog(
             commits,
             {where: logs[where] for where in commits if where in logs},
             policy,
             until=until,
-            missing=commits.keys() - readable,
-            recreated=others,
+            missing=commits.keys() - logs.keys(),
+            recreated=recreated,
         )
         for group_id, commits in groups.items()
     }

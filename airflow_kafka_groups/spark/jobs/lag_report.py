@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
-from airflow_kafka_groups.spark.kafka.recreated import recreated_since
+from airflow_kafka_groups.spark.kafka.recreated import logs_since
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_owners
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
@@ -129,10 +129,8 @@ def _look_up(
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
-        ids = admin.topic_ids(topics := {where.topic for where, _ in wanted})
-        existing = admin.partitions(topics).intersection(where for where, _ in wanted)
-        logs = admin.log_ends(existing, read_committed=False)
-        there = logs.keys() - recreated_since(snapshot, rows, ids, logs)
+        logs, recreated, _ = logs_since(admin, snapshot, rows, {where for where, _ in wanted})
+        there = logs.keys() - recreated
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import LogEnds, Partition
 
 if TYPE_CHECKING:
@@ -17,17 +18,23 @@ def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str
     return {topic for topic in ids.keys() & others.keys() if ids[topic] != others[topic]}
 
 
-def recreated_since(
-    snapshot: SnapshotManifest, rows: Iterable[pa.Table], ids: Mapping[str, str], logs: Mapping[Partition, LogEnds]
-) -> set[Partition]:
-    """Return the partitions that are not those of a snapshot: the topic has another id, or its log went backwards.
+def logs_since(
+    admin: KafkaAdmin, snapshot: SnapshotManifest, rows: Iterable[pa.Table], wanted: Set[Partition]
+) -> tuple[dict[Partition, LogEnds], set[Partition], dict[str, str]]:
+    """Return the logs of partitions as they are now, the partitions that are not a snapshot's, and the topics' ids.
+
+    A partition is not the snapshot's if its topic has another id, or its log went backwards. A snapshot has the ids of
+    some topics only.
 
     :param rows: the snapshot's rows, in parts.
-    :param ids: the topics' ids now; a snapshot has those of some topics only.
-    :param logs: where the logs begin and end now.
+    :param wanted: partitions of the snapshot; those that do not exist any more are left out.
     """
+    topics = {where.topic for where in wanted}
+    ids = admin.topic_ids(topics)
+    logs = admin.log_ends(wanted & admin.partitions(topics), read_committed=False)
     others = with_other_ids((snapshot.view or {}).get("topic_ids") or {}, ids)
-    return {where for where in logs if where.topic in others} | went_backwards(_logs_of(rows, logs), logs)
+    recreated = {where for where in logs if where.topic in others} | went_backwards(_logs_of(rows, logs), logs)
+    return logs, recreated, ids
 
 
 def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, LogEnds]) -> set[Partition]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import SparkSession
@@ -12,7 +13,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.kafka.offsets import LogEnds, Partition
-from airflow_kafka_groups.spark.kafka.recreated import _logs_of, recreated_since, went_backwards
+from airflow_kafka_groups.spark.kafka.recreated import _logs_of, logs_since, went_backwards
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
@@ -85,5 +86,7 @@ def test_of_a_snapshot_s_partitions_the_driver_makes_objects_of_those_only_that_
     here, other = Partition("t", 3), Partition("t", 4)
     logs = {here: LogEnds(0, 99), other: LogEnds(0, 100), Partition("new", 0): LogEnds(0, 1)}
     assert _logs_of(rows, logs) == {here: LogEnds(0, 100), other: LogEnds(0, 100)}
-    assert recreated_since(MANIFEST, rows, {}, logs) == {here}
-    assert recreated_since(MANIFEST, rows, {}, {}) == set()
+    admin = MagicMock(**{"topic_ids.return_value": {}, "partitions.return_value": {*logs, Partition("t", 5)}})
+    admin.log_ends = lambda wanted, *, read_committed: {where: logs[where] for where in wanted}
+    assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here}, {})
+    assert logs_since(admin, MANIFEST, rows, set()) == ({}, set(), {})
