@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin, TooLateError
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin, TooLateError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 
 _COMMIT_WITHIN_S = 15.0
@@ -48,16 +48,14 @@ class Observed:
         return self.existing | self.committed.keys()
 
 
-def why_not_free(group_id: str, state: GroupStatus, *, exists: bool) -> str | None:
-    """Return why the group's offsets must not be committed; ``None`` if it is unused.
-
-    :param exists: whether it had commits.
-    """
-    if state.members:
-        return f"group {group_id!r} has {state.members} member(s): stop its consumers first"
-    if state.state == "EMPTY" or (state.state == "DEAD" and not exists):
+def why_not_free(admin: KafkaAdmin, observed: Observed) -> str | None:
+    """Return why the group's offsets must not be committed; ``None`` if it is unused now."""
+    state, members = admin.state(observed.group_id)
+    if members:
+        return f"group {observed.group_id!r} has {members} member(s): stop its consumers first"
+    if state == "EMPTY" or (state == "DEAD" and not observed.committed):
         return None
-    return f"group {group_id!r} is in the state {state.state.capitalize()}, not Empty"
+    return f"group {observed.group_id!r} is in the state {state.capitalize()}, not Empty"
 
 
 def moved(before: Commits, now: Commits) -> list[str]:
@@ -114,7 +112,7 @@ def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, 
 def _check_unused(admin: KafkaAdmin, observed: Observed) -> None:
     group_id = observed.group_id
     try:
-        reason = why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed))
+        reason = why_not_free(admin, observed)
         now = admin.committed(group_id, admin.known(group_id) | observed.partitions)
     except JobError as exc:
         raise NotCommittedError(f"nothing was committed: {exc}") from exc

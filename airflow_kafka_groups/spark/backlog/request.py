@@ -113,7 +113,7 @@ def look(admin: KafkaAdmin, request: BacklogRequest) -> Observed:
     for topic in sorted(request.topics - {where.topic for where in there} - topics):
         raise ArgumentError("--topic", topic, "there is no such topic: check its name")
     observed = Observed(group_id=group_id, existing=there, committed=admin.committed(group_id, known | there))
-    if reason := why_not_free(group_id, admin.state(group_id), exists=bool(observed.committed)):
+    if reason := why_not_free(admin, observed):
         raise JobError(reason)
     return observed
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -252,8 +253,9 @@ def test_a_process_that_stood_still_after_it_read_the_group_commits_nothing(
 
 
 def test_a_group_without_commits_may_not_exist_yet() -> None:
-    assert why_not_free("g", GroupStatus("DEAD", 0), exists=False) is None
-    assert why_not_free("g", GroupStatus("DEAD", 0), exists=True) is not None
+    admin = FakeAdmin(state=GroupStatus("DEAD", 0))
+    assert why_not_free(admin, replace(OBSERVED, committed={})) is None
+    assert why_not_free(admin, OBSERVED) is not None
 
 
 GOOD = {
