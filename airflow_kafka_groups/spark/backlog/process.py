@@ -45,7 +45,6 @@ def process_backlog(
     """Pass the unread records to a function, and commit when it returns; return the summary.
 
     :param spark: the session; it must have the Kafka connector.
-    :param properties: the connection to the cluster.
     :param request: the request; a group id means all its topics.
     :param handle: takes the records as returned by Spark's Kafka source and, if it has a parameter ``context`` or a
         second one without a default, a ``BacklogContext``.

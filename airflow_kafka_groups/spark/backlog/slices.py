@@ -33,7 +33,6 @@ class BacklogContext:
     has every record once: Delta by the options ``txnAppId`` and ``txnVersion``, a table by a MERGE, files by
     overwriting the slice's own partition.
 
-    :param run_id: the id of the run.
     :param slice: the number of the slice, from 1 on.
     :param slices: how many slices the run has.
     :param attempt: the number of this process among those that worked on the run.
