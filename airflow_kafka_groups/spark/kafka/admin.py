@@ -232,7 +232,7 @@ def explained(properties: KafkaProperties, what: str) -> Iterator[None]:
         yield
     except Py4JJavaError as exc:
         why = properties.without_secrets(_innermost_cause(exc))
-        raise JobError(f"{what}: {why} (brokers {properties.bootstrap})") from exc
+        raise JobError(f"{what}: {why} (brokers {properties.settings['bootstrap.servers']})") from exc
 
 
 def partition_of(named: Any) -> Partition:

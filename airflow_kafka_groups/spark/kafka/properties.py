@@ -42,11 +42,6 @@ class KafkaProperties:
     read_only: bool = False
     protected: tuple[str, ...] = ()
 
-    @property
-    def bootstrap(self) -> str:
-        """The brokers' addresses."""
-        return self.settings["bootstrap.servers"]
-
     def without_secrets(self, text: str) -> str:
         """Return a library's message with the secrets of these settings replaced."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
