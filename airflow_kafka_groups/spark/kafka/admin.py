@@ -113,13 +113,11 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
 
     def partitions(self, topics: Collection[str]) -> set[Partition]:
         """Return all partitions of these topics; topics that do not exist have none."""
-        found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
-        return {where for topic, described in found.items() for where in _partitions(topic, described)}
+        return {where for topic, described in self._topics(topics).items() for where in _partitions(topic, described)}
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
         """Return Kafka's own ids of these topics; those that do not exist, or have none (before 2.8), are omitted."""
-        found = self._topics(self._admin.describeTopics(list(topics)), topics, _UNKNOWN_TOPIC)
-        ids = {topic: str(described.topicId().toString()) for topic, described in found.items()}
+        ids = {topic: str(described.topicId().toString()) for topic, described in self._topics(topics).items()}
         return {topic: id_ for topic, id_ in ids.items() if id_ != _NO_ID}
 
     def readable(self, topic: str) -> tuple[list[Partition], bool | None]:
@@ -127,8 +125,7 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
 
         A topic that does not exist, or is hidden from this user, has no partitions.
         """
-        options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(True)
-        found = self._topics(self._admin.describeTopics([topic], options), [topic], _UNKNOWN_TOPIC, _DENIED_TOPIC)
+        found = self._topics([topic], _DENIED_TOPIC, with_rights=True)
         if topic not in found:
             return [], None
         allowed = found[topic].authorizedOperations()
@@ -184,15 +181,16 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         with explained(self._properties, f"the offsets of group {group_id!r} were not committed"):
             self._admin.alterConsumerGroupOffsets(group_id, commits, options).all().get()
 
-    def _topics(self, described: Any, topics: Collection[str], *absent: str) -> dict[str, Any]:
-        """Return the descriptions of topics, without those that fail by these errors."""
-        found, answers = {}, described.topicNameValues()
+    def _topics(self, topics: Collection[str], *absent: str, with_rights: bool = False) -> dict[str, Any]:
+        """Return the descriptions of topics, without those that do not exist, or that fail by these errors."""
+        options = self._kafka.clients.admin.DescribeTopicsOptions().includeAuthorizedOperations(with_rights)
+        found, answers = {}, self._admin.describeTopics(list(topics), options).topicNameValues()
         for topic in topics:
             try:
                 with explained(self._properties, f"topic {topic!r} cannot be described"):
                     found[topic] = answers.get(topic).get()
             except JobError as exc:
-                if not any(error in str(exc) for error in absent):
+                if not any(error in str(exc) for error in (_UNKNOWN_TOPIC, *absent)):
                     raise
         return found
 
