@@ -63,8 +63,7 @@ class Program:
             path = getattr(arguments, name)
             setattr(arguments, name, path and _CONNECTION.sub(r"\1", path))
         try:
-            if "base" in arguments:
-                check_folder("--base", arguments.base)
+            check_folder("--base", getattr(arguments, "base", None))  # not every job has one
             self.check(arguments)
         except ArgumentError as exc:
             parser.error(str(exc))
