@@ -135,10 +135,9 @@ class Record:
         if self._entries and self.ended is None:
             self.append(ENDED, outcome=ABANDONED)
         self._entries, self._number = [], self._number + 1
-        now = datetime.now(UTC)
         self.append(
             RUN,
-            run_id=new_id(now),
+            run_id=new_id(datetime.now(UTC)),
             request=dict(request),
             max_records_per_slice=size,
             before=commit_rows(before),
