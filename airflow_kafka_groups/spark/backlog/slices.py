@@ -79,10 +79,9 @@ def merged(ranges: Iterable[Range]) -> list[Range]:
     return found
 
 
-def overlap(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
+def overlap(one: Sequence[Range], other: Iterable[Range]) -> list[Range]:
     """Return the offsets that are in both, in as few ranges as possible."""
-    ranges = list(one)
-    return without(ranges, without(ranges, other))
+    return without(one, without(one, other))
 
 
 def without(one: Iterable[Range], other: Iterable[Range]) -> list[Range]:
