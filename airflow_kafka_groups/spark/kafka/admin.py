@@ -250,17 +250,16 @@ def _commit(value: Any) -> Commit | None:
 
 
 def _innermost_cause(exc: Py4JJavaError) -> str:
-    """Return the innermost cause: Java wraps it in ExecutionException and KafkaException."""
+    """Return the innermost cause: Java wraps it in ExecutionException and KafkaException.
+
+    For a failed login, the message is a stack trace, which ends with its own.
+    """
     error = exc.java_exception
     while (cause := error.getCause()) is not None:
         error = cause
-    text = f"{error.getClass().getSimpleName()}: {_innermost(str(error.getMessage()))}"
+    message = str(error.getMessage())
+    causes = [line.removeprefix(_CAUSED_BY) for line in message.splitlines() if line.startswith(_CAUSED_BY)]
+    text = f"{error.getClass().getSimpleName()}: {causes[-1] if causes else message}"
     if "Timeout" in text:
         return f"{text.rstrip('.')}. Check that the brokers can be reached, and the security protocol"
     return text
-
-
-def _innermost(message: str) -> str:
-    """Return the last cause in a message that is a stack trace, as Java's is for a failed login."""
-    causes = [line.removeprefix(_CAUSED_BY) for line in message.splitlines() if line.startswith(_CAUSED_BY)]
-    return causes[-1] if causes else message
