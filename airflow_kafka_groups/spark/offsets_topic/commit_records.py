@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 COMMIT_TYPES = (0, 1)
 MAX_COMMIT_VALUE = 4
@@ -43,8 +44,6 @@ class Fields:
     """
 
     def __init__(self, column: Any) -> None:
-        import pyarrow as pa
-
         wide = pa.types.is_large_binary(column.type)
         _, offsets, data = column.buffers()
         places = np.frombuffer(offsets, np.int64 if wide else np.int32)[column.offset : column.offset + len(column) + 1]
@@ -93,8 +92,6 @@ class Fields:
 
     def texts(self, text: Text, chosen: Bools) -> Any:
         """Return strings of some values as a ``pyarrow.StringArray``, not yet checked for UTF-8."""
-        import pyarrow as pa
-
         at, lengths = text.at[chosen], text.lengths[chosen]
         ends = np.zeros(len(at) + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
@@ -169,8 +166,6 @@ def _valid_texts(texts: dict[str, tuple[Fields, Text]], good: Bools) -> tuple[Bo
 
 
 def _is_utf8(column: Any) -> bool:
-    import pyarrow as pa
-
     try:
         column.validate(full=True)
     except pa.ArrowInvalid:
@@ -179,15 +174,11 @@ def _is_utf8(column: Any) -> bool:
 
 
 def _array(values: Ints, kind: str, *, null_below: int | None = None) -> Any:
-    import pyarrow as pa
-
     mask = None if null_below is None else values < null_below
     return pa.array(values.astype(kind), mask=mask)
 
 
 def _times(millis: Ints) -> Any:
     """Return times as instants; null for invalid ones (-1 means none)."""
-    import pyarrow as pa
-
     mask = (millis < 0) | (millis > MAX_MILLIS)
     return pa.array(np.where(mask, 0, millis) * _MICROS, mask=mask).cast(pa.timestamp("us", tz="UTC"))

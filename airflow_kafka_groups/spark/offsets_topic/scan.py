@@ -16,6 +16,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.spark.by_value import by_value
@@ -61,9 +64,6 @@ def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
 
     :param batches: ``pyarrow.RecordBatch`` with key, value, partition, offset, timestamp.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     counts: Counter[str] = Counter()
     held: list[Any] = []
     size = 0
@@ -92,8 +92,6 @@ def newest(table: Any) -> tuple[Any, Any]:
 
     What was removed was a sign of life, too.
     """
-    import numpy as np
-
     ordered = table.sort_by([("partition", "ascending"), ("offset", "ascending")])
     keys = ordered.column("key").combine_chunks()
     codes = keys.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
@@ -107,8 +105,6 @@ def newest(table: Any) -> tuple[Any, Any]:
 
 def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
     """Decode records, and count what they are."""
-    import pyarrow.compute as pc
-
     alive = table.filter(pc.is_valid(table.column("value")))
     counts[TOMBSTONES] += table.num_rows - alive.num_rows
     for batch in alive.combine_chunks().to_batches(max_chunksize=100_000):
@@ -121,9 +117,6 @@ def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
 
 
 def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
-    import numpy as np
-    import pyarrow as pa
-
     types = Fields(batch.column(0)).integer(2)
     is_commit = np.isin(types, COMMIT_TYPES)
     commits = batch if is_commit.all() else batch.filter(pa.array(is_commit))
@@ -141,9 +134,6 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
 
 
 def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any]:
-    import numpy as np
-    import pyarrow as pa
-
     decoded = np.isin(types, [CLASSIC_GROUP, *EPOCH_TYPES])
     counts.update(map(_other, types[~decoded].tolist()))
     rows = []
@@ -167,8 +157,6 @@ def _other(kind: int) -> str:
 
 
 def _schema() -> Any:
-    import pyarrow as pa
-
     instant = pa.timestamp("us", tz="UTC")
     types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timestamp_ltz": instant}
     return pa.schema([(name, types[kind_of]) for name, kind_of in SCAN_TYPES.items()])

@@ -16,6 +16,8 @@ from itertools import pairwise
 from operator import attrgetter, methodcaller
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
 from airflow_kafka_groups.admin.arrow_values import column
@@ -66,8 +68,6 @@ class PushedFilters:
 
 def select(listings: Collection[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
     """Return the groups in scope: a ``pyarrow.RecordBatch`` of their own columns and ``coordinator``."""
-    import pyarrow as pa
-
     refused = wanted.refused([each.group_id for each in listings])
     chosen = [each for each in listings if each.group_id not in refused and filters.chooses(each)]
     made = {name: column([get(each) for each in chosen], pa.string()) for name, get in _GROUP_COLUMNS.items()}
@@ -80,8 +80,6 @@ def cut(groups: Any, at_most: int) -> list[Any]:
     The parts of a coordinator are of equal size, so that no task gets a small remainder. Coordinators take turns, so
     that concurrent tasks use different brokers.
     """
-    import pyarrow.compute as pc
-
     order = pc.sort_indices(groups, sort_keys=[("coordinator", "ascending"), ("group_id", "ascending")])
     parts, first = [], 0
     for broker, size in sorted(Counter(groups["coordinator"].to_pylist()).items()):

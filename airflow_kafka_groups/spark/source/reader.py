@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeVar
 
+import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from airflow_kafka_groups.admin import AdminClient
@@ -116,8 +117,6 @@ async def fetch(options: SourceOptions, filters: PushedFilters, chunk: Chunk) ->
 
     All responses have arrived when this returns: the consumer of the batches may be slow, and no broker waits for it.
     """
-    import pyarrow as pa
-
     rows, places = GroupRows(), array("i")
 
     def add(number: int, offsets: GroupOffsets | None, **failures: Any) -> None:

@@ -10,6 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import fs
+
 from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.source.rows import KEYS, VALUES, arrow_schema
@@ -79,9 +83,6 @@ class ChangeState:
         return found[0] if found else None
 
     def _read(self, system: Any, path: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
         try:
             return pq.read_table(path, filesystem=system, schema=arrow_schema())
         except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
@@ -97,10 +98,6 @@ class ChangeState:
 
         Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
         """
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-        from pyarrow import fs
-
         system, path = self._place(_batch(batch, owner), f"bucket-{bucket}.parquet")
         if isinstance(system, fs.LocalFileSystem):  # also one that a URI names
             data = pa.BufferOutputStream()
@@ -120,8 +117,6 @@ class ChangeState:
 
         A task that finds only its own may return them. One that finds another's gives way, unless that one does.
         """
-        import pyarrow.parquet as pq
-
         system, there = self._written(bucket, batch, owner)
         if there:  # the slower of two tasks is killed, also while it gives way: two files would end the stream
             return
@@ -140,8 +135,6 @@ class ChangeState:
 
     def _written(self, bucket: int, batch: int, owner: str | None) -> tuple[Any, list[str]]:
         """Return the file system, and what tasks have written of a bucket, sorted."""
-        from pyarrow import fs
-
         system, folder = self._place(_batch(batch, owner))
         if isinstance(system, fs.LocalFileSystem):
             path = f"{folder}/bucket-{bucket}.parquet"
@@ -157,8 +150,6 @@ class ChangeState:
 
     def forget(self, below: int, stream: int | None = None) -> None:
         """Remove the observations of batches of the stream with a lower number, whichever driver planned them."""
-        from pyarrow import fs
-
         system, root = self._place()
         for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
             number = info.base_name.removeprefix("batch-").partition("-")[0]
@@ -184,8 +175,6 @@ def _batch(number: int, owner: str | None) -> str:
 
 @cache
 def _file_system(folder: str) -> tuple[Any, str]:
-    from pyarrow import fs
-
     if "://" in folder:
         system, root = fs.FileSystem.from_uri(folder)
         return system, str(root)

@@ -19,6 +19,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from airflow_kafka_groups.admin.arrow_values import as_column
@@ -112,8 +115,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
         """Assign the groups to buckets, on the driver."""
-        import pyarrow as pa
-
         cluster_id, groups = self._list(end["batch"], start, end)
         self._token = self._token or self.state.mark()
         count = _buckets(end)
@@ -157,8 +158,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def _cluster_of(self, offset: dict[str, int]) -> str | None:
         """Return the id of the cluster that a batch observed; ``None`` if it has no commit, or brokers tell no id."""
-        import pyarrow.compute as pc
-
         for number in range(_buckets(offset) if offset["batch"] else 0):
             seen = self.state.load(number, offset["batch"], _owner(offset))
             if seen is not None and (found := pc.unique(seen["cluster_id"]).drop_null().to_pylist()):
@@ -167,8 +166,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def _before(self, partition: Bucket) -> Any:
         """Return the previous observations of a bucket's groups, which may be in other buckets."""
-        import pyarrow as pa
-
         batch, had, has = partition.start["batch"], _buckets(partition.start), _buckets(partition.end)
         if not batch:
             return _nothing()
@@ -189,9 +186,6 @@ class ChangesReader(DataSourceStreamReader):
 
     def _in_scope(self, seen: Any) -> Any:
         """Return what was observed of the groups in scope: before a restart, there may have been others."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         wanted = GroupFilter(include=self.options.include, exclude=self.options.exclude)
         if wanted == GroupFilter():
             return seen
@@ -199,9 +193,6 @@ class ChangesReader(DataSourceStreamReader):
         return seen.filter(pc.is_in(seen["group_id"], pa.array(chosen, pa.string())))
 
     def _look(self, partition: Bucket, before: Any, where: str) -> Any:
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not partition.chunk.groups:
             return _nothing()
         batches = run(fetch(self.options, PushedFilters(), partition.chunk), where)
@@ -226,10 +217,6 @@ def changes(before: Any, now: Any) -> list[Any]:
 
     :param before: ``pyarrow.Table`` of commits, as the source's rows.
     """
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbered = [
         table.select(KEYS).append_column(name, pa.array(np.arange(table.num_rows)))
         for table, name in ((now, "now"), (before, "before"))
@@ -252,8 +239,6 @@ def changes(before: Any, now: Any) -> list[Any]:
 
 
 def _named(kind: str, table: Any, previous: Any) -> Iterator[Any]:
-    import pyarrow as pa
-
     count = table.num_rows
     offsets = pa.nulls(count, pa.int64()) if previous is None else previous
     columns = [pa.repeat(pa.scalar(kind), count), offsets, *table.columns]
