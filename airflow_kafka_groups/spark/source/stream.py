@@ -17,9 +17,9 @@ import time
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -218,32 +218,30 @@ def changes(before: Any, now: Any) -> list[Any]:
     :param before: ``pyarrow.Table`` of commits, as the source's rows.
     """
     numbered = [
-        table.select(KEYS).append_column(name, pa.array(np.arange(table.num_rows)))
+        table.select(KEYS).append_column(name, as_column(pa.int64(), array("q", range(table.num_rows))))
         for table, name in ((now, "now"), (before, "before"))
     ]
     both = numbered[0].join(numbered[1], KEYS, join_type="full outer")
     new = both.filter(pc.is_null(both["before"]))["now"]
     removed = both.filter(pc.is_null(both["now"]))["before"]
-    kept = both.filter(pc.and_(pc.is_valid(both["now"]), pc.is_valid(both["before"])))
-    differs = pa.array(np.zeros(kept.num_rows, np.bool_))
+    kept = both.drop_null()
+    differs = []
     for name, none in VALUES.items():
         left, right = now[name].take(kept["now"]).fill_null(none), before[name].take(kept["before"]).fill_null(none)
-        differs = pc.or_(differs, pc.not_equal(left, right))
-    moved = kept.filter(differs)
-    rows = [
-        ("new", now.take(new), None),
+        differs.append(pc.not_equal(left, right))
+    moved = kept.filter(reduce(pc.or_, differs))
+    found = [
+        ("new", now.take(new), pa.nulls(len(new), pa.int64())),
         ("moved", now.take(moved["now"]), before["committed_offset"].take(moved["before"])),
         ("removed", before.take(removed), before["committed_offset"].take(removed)),
     ]
-    return [batch for kind, table, previous in rows for batch in _named(kind, table, previous)]
-
-
-def _named(kind: str, table: Any, previous: Any) -> Iterator[Any]:
-    count = table.num_rows
-    offsets = pa.nulls(count, pa.int64()) if previous is None else previous
-    columns = [pa.repeat(pa.scalar(kind), count), offsets, *table.columns]
-    changed = pa.table(columns, schema=arrow.arrow_schema(CHANGE_COLUMNS)).combine_chunks()
-    return (batch for batch in changed.to_batches() if count)
+    schema = arrow.arrow_schema(CHANGE_COLUMNS)
+    tables = [
+        pa.table([pa.repeat(kind, len(rows)), previous, *rows.columns], schema=schema)
+        for kind, rows, previous in found
+        if len(rows)
+    ]
+    return [batch for table in tables for batch in table.combine_chunks().to_batches()]
 
 
 def _nothing() -> Any:

@@ -124,3 +124,23 @@ def test_a_python_without_the_libraries_says_what_it_lacks_and_what_to_do(tmp_pa
     assert said.startswith(f"ImportError: {python} on ")
     assert "has no aiokafka: the data source kafka_groups needs kio, aiokafka, pyarrow in the Python" in said
     assert "of every executor (PYSPARK_PYTHON): install them" in said
+
+
+_CHANGES = """
+import sys
+
+class NoNumpy:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            raise ImportError("there is no numpy")
+
+sys.meta_path.insert(0, NoNumpy())
+from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.stream import changes
+assert changes(arrow_schema().empty_table(), arrow_schema().empty_table()) == []
+"""
+
+
+def test_a_stream_needs_no_more_than_these_libraries() -> None:
+    done = subprocess.run([sys.executable, "-c", _CHANGES], capture_output=True, text=True, check=False, cwd=REPOSITORY)
+    assert done.returncode == 0, done.stderr
