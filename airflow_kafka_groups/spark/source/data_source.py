@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, chosen
+from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
@@ -38,7 +38,7 @@ class KafkaGroupsDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the option, by default all; a stream has two more."""
-        return schema_of(CHANGE_COLUMNS if self.parsed.state_path else chosen(self.parsed.columns))
+        return schema_of(CHANGE_COLUMNS if self.parsed.state_path else self.parsed.columns)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""

@@ -20,14 +20,13 @@ from typing import Any, Literal
 
 from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.contracts.columns import Columns
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING, check_patterns, split_patterns
-from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_NAMES
+from airflow_kafka_groups.maintenance.patterns import check_patterns, split_patterns
+from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_COLUMNS
 
 KAFKA_PREFIX = "kafka."
-GROUPS_PER_PARTITION = 10_000
-MIN_INTERVAL_SECONDS = 5
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")
 _PRIVATE_KEY = "PRIVATE KEY"
 _JSON_LIST = re.compile(r"\s*\[\s*(\"|\]\s*$)")
@@ -66,16 +65,16 @@ class SourceOptions:
     """
 
     settings: Mapping[str, str]
-    config_file: str | None = None
-    config_env: str | None = None
-    include: tuple[str, ...] = EVERYTHING
-    exclude: tuple[str, ...] = ()
-    with_lag: bool = True
-    failures: Literal["fail", "report"] = "fail"
-    groups_per_partition: int = GROUPS_PER_PARTITION
-    columns: tuple[str, ...] = SOURCE_NAMES
-    state_path: str | None = None
-    min_interval_seconds: int = MIN_INTERVAL_SECONDS
+    config_file: str | None
+    config_env: str | None
+    include: tuple[str, ...]
+    exclude: tuple[str, ...]
+    with_lag: bool
+    failures: Literal["fail", "report"]
+    groups_per_partition: int
+    columns: Columns
+    state_path: str | None
+    min_interval_seconds: int
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -105,20 +104,20 @@ class SourceOptions:
             settings=settings,
             config_file=config_file,
             config_env=config_env,
-            include=_patterns("include", given.get("include"), EVERYTHING),
-            exclude=_patterns("exclude", given.get("exclude"), ()),
+            include=_patterns("include", given.get("include", "*")),
+            exclude=_patterns("exclude", given.get("exclude", "[]")),
             with_lag=_flag("with.lag", given.get("with.lag", "true")),
             failures="report" if failures == "report" else "fail",
-            groups_per_partition=_count("groups.per.partition", given, 1, 1_000_000, GROUPS_PER_PARTITION),
+            groups_per_partition=_count("groups.per.partition", given, 1, 1_000_000, 10_000),
             columns=_columns(given.get("columns"), failures, given.get("state.path")),
             state_path=given.get("state.path"),
-            min_interval_seconds=_count("min.interval.seconds", given, 0, 86_400, MIN_INTERVAL_SECONDS),
+            min_interval_seconds=_count("min.interval.seconds", given, 0, 86_400, 5),
         )
 
     @property
     def needs_log_ends(self) -> bool:
         """Whether the ends of the logs are requested: for the columns that have them, unless ``with_lag`` is false."""
-        return self.with_lag and not LOG_END_NAMES.isdisjoint(self.columns)
+        return self.with_lag and any(column.name in LOG_END_NAMES for column in self.columns)
 
     def client_config(self) -> ClientConfig:
         """Read the settings on this machine and return the client's configuration; ``kafka.*`` options win.
@@ -145,10 +144,8 @@ def _refuse_secret(name: str, value: str) -> None:
         )
 
 
-def _patterns(name: str, text: str | None, default: tuple[str, ...]) -> tuple[str, ...]:
+def _patterns(name: str, text: str) -> tuple[str, ...]:
     """Parse patterns: one, several separated by commas, or a JSON list (for patterns that contain a comma)."""
-    if text is None:
-        return default
     if _JSON_LIST.match(text):
         try:
             return check_patterns(name, json.loads(text))
@@ -165,20 +162,20 @@ def _flag(name: str, text: str) -> bool:
     return text.lower() == "true"
 
 
-def _columns(text: str | None, failures: str, state_path: str | None) -> tuple[str, ...]:
+def _columns(text: str | None, failures: str, state_path: str | None) -> Columns:
     """Parse names of columns: Spark sends a Python source no selection, so a query would read all of them."""
     if text is None:
-        return SOURCE_NAMES
+        return SOURCE_COLUMNS
     if state_path is not None:
         raise ConfigurationError("columns", text, "a stream has all columns: leave it out, and use select()")
-    names = tuple(part.strip() for part in text.split(","))
-    if unknown := [name for name in names if name not in SOURCE_NAMES]:
-        raise ConfigurationError("columns", unknown[0], f"no such column: use {', '.join(SOURCE_NAMES)}")
+    names, known = [part.strip() for part in text.split(",")], {column.name: column for column in SOURCE_COLUMNS}
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigurationError("columns", unknown[0], f"no such column: use {', '.join(known)}")
     if len(set(names)) != len(names):
         raise ConfigurationError("columns", text, "name each column once")
     if failures == "report" and "error" not in names:
         raise ConfigurationError("columns", text, "add error: with failures=report, it tells a group that was not read")
-    return names
+    return tuple(known[name] for name in names)
 
 
 def _count(name: str, given: Mapping[str, str], least: int, most: int, default: int) -> int:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from airflow_kafka_groups.contracts import arrow_schema as arrow
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns, columns
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, LogEnds
 
@@ -23,38 +23,23 @@ KEYS = ["group_id", "topic", "partition"]
 VALUES = {"committed_offset": -1, "leader_epoch": -1, "metadata": ""}
 """What the changes of a stream compare, with what counts as none."""
 
-SOURCE_NAMES = tuple(column.name for column in SOURCE_COLUMNS)
 LOG_END_NAMES = frozenset({"log_start", "log_end", "lag"})
 """The columns for which the ends of the logs are requested."""
 
 _ROWS_PER_BATCH = 65_536
 
 
-def chosen(names: Sequence[str]) -> Columns:
-    """Return some of the columns, in the order of their names."""
-    return tuple(SOURCE_COLUMNS[SOURCE_NAMES.index(name)] for name in names)
-
-
-def arrow_schema(names: Sequence[str] = SOURCE_NAMES) -> Any:
-    """Return the columns as Arrow's; Spark compares them strictly, nullability included."""
-    return arrow.arrow_schema(chosen(names))
-
-
 def batches(
-    rows: GatheredRows,
-    groups: Mapping[str, Any],
-    cluster_id: str | None,
-    log_ends: LogEnds | None = None,
-    names: Sequence[str] = SOURCE_NAMES,
+    rows: GatheredRows, groups: Mapping[str, Any], cluster_id: str | None, log_ends: LogEnds | None, columns: Columns
 ) -> Iterator[Any]:
-    """Return rows as ``pyarrow.RecordBatch``.
+    """Return rows as ``pyarrow.RecordBatch``. Spark compares their columns strictly, nullability included.
 
     :param groups: the columns of their groups, with an entry for each group in the order in which they were added.
-    :param log_ends: those of the rows' partitions. Default: nobody asked.
+    :param log_ends: those of the rows' partitions; ``None``: nobody asked.
     """
     import pyarrow as pa
 
-    schema = arrow_schema(names)
+    schema = arrow_schema(columns)
     for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
         named["lag"] = _lag(named["committed_offset"], named["log_start"], named["log_end"])
         named["cluster_id"] = pa.repeat(pa.scalar(cluster_id, pa.string()), len(named["group_id"]))

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.source.rows import KEYS, VALUES, arrow_schema
+from airflow_kafka_groups.spark.source.rows import KEYS, SOURCE_COLUMNS, VALUES
 
 _MARK = "driver"
 _GIVES_WAY_S = 10.0
@@ -84,7 +85,7 @@ class ChangeState:
 
     def _read(self, system: Any, path: str) -> Any:
         try:
-            return pq.read_table(path, filesystem=system, schema=arrow_schema())
+            return pq.read_table(path, filesystem=system, schema=arrow_schema(SOURCE_COLUMNS))
         except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
             raise ConfigurationError(
                 "state.path",

@@ -26,13 +26,13 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.contracts import arrow_schema as arrow
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
-from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, VALUES, arrow_schema
+from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES
 from airflow_kafka_groups.spark.source.state import ChangeState
 
 _OLD_BUCKETS = 16  # of offsets that do not say it
@@ -196,7 +196,7 @@ class ChangesReader(DataSourceStreamReader):
         if not partition.chunk.groups:
             return _nothing()
         batches = run(fetch(self.options, PushedFilters(), partition.chunk), where)
-        seen = pa.Table.from_batches(batches, schema=arrow_schema())
+        seen = pa.Table.from_batches(batches, schema=arrow_schema(SOURCE_COLUMNS))
         unread = pc.unique(seen.filter(pc.is_valid(seen["error"]))["group_id"])
         read = seen.filter(pc.and_(pc.is_valid(seen["topic"]), pc.invert(pc.is_in(seen["group_id"], unread))))
         return pa.concat_tables([read, before.filter(pc.is_in(before["group_id"], unread))])
@@ -235,7 +235,7 @@ def changes(before: Any, now: Any) -> list[Any]:
         ("moved", now.take(moved["now"]), before["committed_offset"].take(moved["before"])),
         ("removed", before.take(removed), before["committed_offset"].take(removed)),
     ]
-    schema = arrow.arrow_schema(CHANGE_COLUMNS)
+    schema = arrow_schema(CHANGE_COLUMNS)
     tables = [
         pa.table([pa.repeat(kind, len(rows)), previous, *rows.columns], schema=schema)
         for kind, rows, previous in found
@@ -245,4 +245,4 @@ def changes(before: Any, now: Any) -> list[Any]:
 
 
 def _nothing() -> Any:
-    return arrow_schema().empty_table()
+    return arrow_schema(SOURCE_COLUMNS).empty_table()

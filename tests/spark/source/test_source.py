@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupListing, GroupOffsets, GroupState, GroupType
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS, METADATA, OFFSET_FETCH
@@ -21,7 +22,7 @@ from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
 from airflow_kafka_groups.spark.source.groups import PushedFilters, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, FilteringReader, GroupsReader, SourceError, fetch, plan
-from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster
@@ -226,7 +227,7 @@ async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_mis
             await fetch(SourceOptions.parse(options), PushedFilters(), chunk)
         report = SourceOptions.parse(options | {"failures": "report"})
         (batch,) = await fetch(report, PushedFilters(), chunk)
-        assert batch.schema.equals(arrow_schema())
+        assert batch.schema.equals(arrow_schema(SOURCE_COLUMNS))
         rows = {row["group_id"]: row for row in batch.to_pylist()}
         assert rows["good"]["committed_offset"] == 7
         assert rows["bad"]["topic"] is None

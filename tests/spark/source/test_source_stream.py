@@ -17,6 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
@@ -25,7 +26,7 @@ from airflow_kafka_groups.spark.source import register
 from airflow_kafka_groups.spark.source.groups import PushedFilters, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk
-from airflow_kafka_groups.spark.source.rows import arrow_schema
+from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
 from airflow_kafka_groups.spark.source.state import ChangeState
 from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, changes
 from tests.fakes import answers
@@ -45,11 +46,11 @@ NOTHING = Chunk("c", select([], GroupFilter(), PushedFilters()))
 
 def look(*commits: tuple[str, int, int, int | None, str]) -> Any:
     """Make what a batch saw: (group, partition, offset, leader epoch, metadata)."""
-    row = dict.fromkeys(arrow_schema().names) | {"observed_at": hour(0), "state": "Empty", "topic": "t"}
-    row |= {"group_type": "classic", "protocol_type": ""}
+    row: dict[str, Any] = dict.fromkeys(column.name for column in SOURCE_COLUMNS)
+    row |= {"observed_at": hour(0), "state": "Empty", "topic": "t", "group_type": "classic", "protocol_type": ""}
     names = ("group_id", "partition", "committed_offset", "leader_epoch", "metadata")
     rows = [row | dict(zip(names, commit, strict=True)) for commit in commits]
-    return pa.Table.from_pylist(rows, schema=arrow_schema())
+    return pa.Table.from_pylist(rows, schema=arrow_schema(SOURCE_COLUMNS))
 
 
 def compared(before: Any, now: Any) -> set[tuple[Any, ...]]:
