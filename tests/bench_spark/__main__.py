@@ -21,7 +21,7 @@ from typing import Any
 
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.bench_spark import count_ten
-from tests.bench_spark.staleness import Runs, measure, submit, with_duckdb, write_history
+from tests.bench_spark.staleness import Runs, measure, stale, submit, with_duckdb, write_history
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.hidden import without_hypothesis
@@ -49,7 +49,7 @@ def staleness(quick: bool, repeat: int) -> Iterator[Results]:
         with tempfile.TemporaryDirectory() as folder:
             base, snapshots = Path(folder), 4 if quick else 48
             runs = measure(base, groups=groups, partitions=20, snapshots=snapshots, cores=cores)
-            duck = [with_duckdb(base, snapshots=snapshots, stale=_stale(groups), cores=cores) for _ in range(repeat)]
+            duck = [with_duckdb(base, groups=groups, snapshots=snapshots, cores=cores) for _ in range(repeat)]
         suffix = "" if cores == 2 else ".local1"
         rows = f"judge_staleness.{groups * 20 * snapshots}_rows"
         found = {
@@ -117,7 +117,7 @@ def executors(quick: bool, repeat: int) -> Iterator[Results]:
             if done.returncode:
                 sys.exit(f"{done.stderr[-4000:]}\n{done.stdout[-2000:]}")
             summary = json.loads([line for line in done.stdout.splitlines() if line.startswith('{"job"')][-1])
-            assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (_stale(groups), snapshots), summary
+            assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (stale(groups), snapshots), summary
             name = f"judge_staleness.{groups * 20 * snapshots}_rows.{count}_executors"
             yield {f"{name}.seconds": round(wall, 2), f"{name}.job_seconds": summary["seconds"]}
 
@@ -134,10 +134,6 @@ def _measured(name: str, runs: Runs, suffix: str) -> Results:
         f"{name}.one_more_seconds{suffix}": round(runs.added.wall, 2),
         f"{name}.one_more_cpu_seconds{suffix}": round(runs.added.cpu, 1),
     }
-
-
-def _stale(groups: int) -> int:
-    return sum(number % 4 == 0 and number % 10 != 1 for number in range(groups))
 
 
 def decoding(quick: bool, repeat: int) -> Iterator[Results]:

@@ -1,31 +1,27 @@
 """Measure how fast commits are decoded: ``python -m tests.bench_spark.decoding --records N --cores N``.
 
 Made-up records lie in Parquet, and every one is decoded and thrown away: in Arrow batches as commit_history does, and
-by SQL functions alone, which need no Python on executors. Prints seconds and processor seconds
-of each as JSON.
+by SQL functions alone, which need no Python on executors. Prints seconds and processor seconds of each as JSON.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import tempfile
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic.scan import CARRIED, SCAN_SCHEMA, decode, scan
-from tests.bench_spark.processes import cpu_seconds
+from tests.bench_spark.session import start_session, taken
 from tests.spark.offset_records import commit_key, commit_value
 
 _FILES = 8
@@ -89,33 +85,15 @@ def newest_by_sql(records: DataFrame) -> DataFrame:
     return records.groupBy("partition", "key").agg(last).select("partition", "key", "last.*")
 
 
-def measured(work: Callable[[], None], repeat: int) -> list[tuple[float, float]]:
-    """Return (seconds, processor seconds) of each run but the first, which compiles code and starts workers."""
-    taken = []
-    for _ in range(repeat + 1):
-        began, used = time.monotonic(), cpu_seconds()
-        work()
-        taken.append((round(time.monotonic() - began, 3), round(cpu_seconds() - used, 3)))
-    return taken[1:]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--records", type=int, default=1_200_000)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     size = parser.parse_args()
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    settings: dict[str, Any] = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-    }
-    builder = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings)
     with tempfile.TemporaryDirectory() as folder:
         write_records(Path(folder), size.records)
-        spark = builder.getOrCreate()
-        spark.sparkContext.setLogLevel("ERROR")
+        spark = start_session(size.cores)
         records = spark.read.parquet(folder)
         every, newest = records.mapInArrow(by_value(decode_every, *CARRIED), SCAN_SCHEMA), records.transform(scan)
         assert (
@@ -124,10 +102,10 @@ def main() -> None:
         ), "the two ways decode differently"
         by_key = by_sql(records.transform(newest_by_sql))
         forms = {"arrow": every, "newest": newest, "sql": by_sql(records), "sql_newest": by_key}
-        found = {
-            name: measured(form.write.format("noop").mode("overwrite").save, size.repeat)
-            for name, form in forms.items()
-        }
+        found = {}
+        for name, form in forms.items():
+            samples = [taken(form.write.format("noop").mode("overwrite").save) for _ in range(size.repeat + 1)]
+            found[name] = samples[1:]  # in the first, code is compiled and workers start
         spark.stop()
     print(json.dumps(found))
 

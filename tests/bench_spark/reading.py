@@ -11,11 +11,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +20,7 @@ from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.admin.arrow import to_arrow
 from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
-from tests.bench_spark.processes import cpu_seconds
+from tests.bench_spark.session import start_session, taken
 
 CORE_COLUMNS = "group_id,topic,partition,committed_offset,leader_epoch,metadata"
 """The columns that the core's Arrow table has, too."""
@@ -56,16 +53,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     size = parser.parse_args()
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    settings: dict[str, Any] = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-        "spark.ui.showConsoleProgress": "false",
-    }
     began = time.monotonic()
-    spark = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_session(size.cores)
     register(spark)
     consume(frame(spark, size.bootstrap, "no-group-at-all"))
     start = round(time.monotonic() - began, 3)
@@ -82,14 +71,9 @@ def main() -> None:
         "same": lambda: consume(frame(spark, size.bootstrap, f"{size.prefix}*", CORE_COLUMNS)),
         "idle": lambda: consume(spark.read.format("idle").option("tasks", str(tasks)).load()),
     }
-    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in work}
-    for _ in range(size.repeat + 1):
-        for name, once in work.items():
-            began, used = time.monotonic(), cpu_seconds()
-            once()
-            taken[name].append((round(time.monotonic() - began, 3), round(cpu_seconds() - used, 3)))
+    turns = [{name: taken(once) for name, once in work.items()} for _ in range(size.repeat + 1)]
     spark.stop()
-    samples = {name: found[1:] for name, found in taken.items()}  # in the first, code is compiled
+    samples = {name: [turn[name] for turn in turns[1:]] for name in work}  # in the first, code is compiled
     print(json.dumps({"start": start, "first": first, "tasks": tasks, **samples}))
 
 

@@ -25,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
+from tests.bench_spark.processes import running
 from tests.spark.histories import ARROW_SCHEMA, START, snapshot_id
 from tests.spark.lake import CLUSTER, write_manifest
 
@@ -32,8 +33,13 @@ IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""
 
 
-def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> int:
-    """Write the history and give the number of groups that are stale in it."""
+def stale(groups: int) -> int:
+    """Return how many groups are stale in a history: those that stand still, of which none has members."""
+    return len(range(0, groups, IDLE_FROM))
+
+
+def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> None:
+    """Write the history."""
     rows = groups * partitions
     group = np.repeat(np.arange(groups), partitions)
     idle, live = group % IDLE_FROM == 0, group % 10 == 1
@@ -67,7 +73,6 @@ def write_history(base: Path, groups: int, partitions: int, snapshots: int) -> i
         table = pa.table({field.name: columns[field.name] for field in ARROW_SCHEMA}, schema=ARROW_SCHEMA)
         pq.write_table(table, folder / "part-00000.parquet", compression="zstd")
         write_manifest(base, name, rows, groups=groups)
-    return len({int(number) for number in np.unique(group[idle & ~live])})
 
 
 class Run(NamedTuple):
@@ -79,27 +84,23 @@ class Run(NamedTuple):
     peak_mb: float
 
 
-def run_job(
-    base: Path, min_idle: int, cores: int, memory: str, more: Sequence[str] = (), *, one_machine: bool = False
-) -> Run:
+def run_job(base: Path, min_idle: int, cores: int, more: Sequence[str] = (), *, one_machine: bool = False) -> Run:
     """Run the job as a user would.
 
     :param one_machine: by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
     """
     job = ["judge_staleness", "--base", base.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(min_idle), *more]
-    output, run = submit(None if one_machine else APPLICATION, job, cores, memory)
+    output, run = submit(None if one_machine else APPLICATION, job, cores)
     summary = [line for line in output.splitlines() if line.startswith('{"job"')][-1]  # Java may warn after it
     return run._replace(summary=json.loads(summary))
 
 
-def submit(
-    application: Path | None, arguments: Sequence[str] = (), cores: int = 2, memory: str = "2g"
-) -> tuple[str, Run]:
+def submit(application: Path | None, arguments: Sequence[str] = (), cores: int = 2) -> tuple[str, Run]:
     """Run spark-submit to its end, and return what the job printed and what it took, without a summary.
 
     :param application: what is submitted; ``None`` for ``python -m airflow_kafka_groups.spark``.
     """
-    settings = ["--master", f"local[{cores}]", "--driver-memory", memory, "--conf", "spark.ui.enabled=false"]
+    settings = ["--master", f"local[{cores}]", "--driver-memory", "2g", "--conf", "spark.ui.enabled=false"]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     if application is None:
         environment["PYSPARK_SUBMIT_ARGS"] = " ".join([*settings, "pyspark-shell"])
@@ -155,13 +156,9 @@ def resident_megabytes(session: int) -> float:
     parent's memory: it is as large to the byte, and not counted.
     """
     sizes: dict[int, tuple[int, int, int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it ended just now
+    for pid, fields in running():
         if int(fields[3]) == session:
-            sizes[int(stat.parent.name)] = int(fields[1]), int(fields[20]), int(fields[21])
+            sizes[pid] = int(fields[1]), int(fields[20]), int(fields[21])
     pages = sum(held for parent, size, held in sizes.values() if parent not in sizes or sizes[parent][1] != size)
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
@@ -173,7 +170,6 @@ def measure(
     partitions: int,
     snapshots: int,
     cores: int = 2,
-    memory: str = "2g",
     one_machine: bool = False,
 ) -> Runs:
     """Make a history up and judge it: from its rows, then from its observations, then with one more snapshot.
@@ -182,26 +178,26 @@ def measure(
     :param snapshots: how many to judge by first; one more is written.
     :param one_machine: run the job by ``python -m airflow_kafka_groups.spark``. Default: by spark-submit.
     """
-    stale = write_history(base, groups, partitions, snapshots + 1)
+    write_history(base, groups, partitions, snapshots + 1)
     before, last = snapshot_id(snapshots - 1), snapshot_id(snapshots)
-    run = partial(run_job, base, cores=cores, memory=memory, one_machine=one_machine)
+    run = partial(run_job, base, cores=cores, one_machine=one_machine)
     from_rows = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
     from_observations = run((snapshots - 1) * 3600, more=["--snapshot-id", before])
     added = run(snapshots * 3600, more=["--snapshot-id", last])
     for done, reduced in ((from_rows, snapshots), (from_observations, 0), (added, 1)):
         assert done.summary["groups"] == groups
         assert done.summary["snapshots_reduced"] == reduced, done.summary
-        assert done.summary["verdicts"]["stale"] == stale, (done.summary["verdicts"], stale)
+        assert done.summary["verdicts"]["stale"] == stale(groups), done.summary["verdicts"]
     megabytes = sum(path.stat().st_size for path in (base / CLUSTER / "data").rglob("*.parquet")) / 2**20
     return Runs(from_rows, from_observations, added, round(megabytes))
 
 
-def with_duckdb(base: Path, *, snapshots: int, stale: int, cores: int = 2) -> float:
+def with_duckdb(base: Path, *, groups: int, snapshots: int, cores: int) -> float:
     """Return the seconds that DuckDB takes for the heart of the same question on the same files, its start included."""
     names = [snapshot_id(number) for number in range(snapshots)]
     files = [str(path) for name in names for path in (base / CLUSTER / "data" / name).glob("*.parquet")]
     began = time.monotonic()
     program = [sys.executable, "-m", "tests.bench_spark.duck", str(cores), str((snapshots - 1) * 3600)]
     done = subprocess.run(program, input=json.dumps(files), capture_output=True, text=True, check=True)
-    assert int(done.stdout) == stale, (done.stdout, stale)
+    assert int(done.stdout) == stale(groups), done.stdout
     return round(time.monotonic() - began, 2)

@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import sys
 import tempfile
 import time
-from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -22,6 +19,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.processes import cpu_seconds
+from tests.bench_spark.session import start_session
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics
 
@@ -69,18 +67,10 @@ def main() -> None:
     parser.add_argument("bootstrap")
     parser.add_argument("prefix")
     parser.add_argument("--groups", type=int, default=50)
-    parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--idle", action="store_true")
     size = parser.parse_args()
-    os.environ |= {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
-    settings: dict[str, Any] = {
-        "spark.ui.enabled": "false",
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "2g",
-    }
-    spark = SparkSession.builder.master(f"local[{size.cores}]").config(map=settings).getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
+    spark = start_session(2)
     found = idle(spark) if size.idle else changes(spark, size)
     spark.stop()
     print(json.dumps(found))

@@ -92,7 +92,7 @@ def _judge(steps: Steps, storage: Path, groups: int, snapshot_id: str, judge: st
         from tests.bench_spark.staleness import run_job as judge_by_spark
 
         arguments = ["--snapshot-id", snapshot_id, "--min-observations", "2"]
-        done = judge_by_spark(storage, MIN_IDLE_SECONDS, 2, "2g", arguments)
+        done = judge_by_spark(storage, MIN_IDLE_SECONDS, 2, arguments)
         _expect("judge", done.summary["verdicts"], {"stale": groups})
         steps.note("judge", Taken(done.wall, None, done.peak_mb))
     else:
