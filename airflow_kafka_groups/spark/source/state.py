@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -19,17 +21,21 @@ from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.source.rows import KEYS, SOURCE_COLUMNS, VALUES
 
+STREAM, DRIVER = "stream", "driver"
+"""What an offset has beside its batch: the number of the stream, and that of the driver that planned the batch."""
+
 _MARK = "driver"
 _GIVES_WAY_S = 10.0
 """How long a task waits for another one to give way: that one lists a folder and deletes a file meanwhile."""
 
 
 class ChangeState:
-    """The observations of batches, ``<folder>/batch-<number>-<owner>/bucket-<number>.parquet``, and the token.
+    """The observations of batches, and the token.
 
-    The owner is ``<stream>-<driver>``, with the driver that planned the batch: one that was replaced and wakes up does
-    not touch what the next one saw. Where no file can be created exclusively, each task's file has a name of its own,
-    ``bucket-<number>.<random>.parquet``. In offsets of earlier versions it is the stream only, or there is none.
+    They are in ``<folder>/batch-<number>-<stream>-<driver>/bucket-<number>.parquet``, by the offset of their batch: a
+    driver that was replaced and wakes up does not touch what the next one saw. Offsets of earlier versions have only
+    the stream, or neither. Where no file can be created exclusively, each task's file has a name of its own,
+    ``bucket-<number>.<random>.parquet``.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -67,12 +73,12 @@ class ChangeState:
             problem += "; or another query uses this folder: give each its own"
         raise ConfigurationError("state.path", self._folder, problem)
 
-    def load(self, bucket: int, batch: int, owner: str | None = None) -> Any:
+    def load(self, bucket: int, offset: Mapping[str, int]) -> Any:
         """Return a batch's observations of a bucket; ``None`` if there are none.
 
         Raises ``ConfigurationError`` for a file that was not written completely, and if two tasks saw different things.
         """
-        system, paths = self._written(bucket, batch, owner)
+        system, paths = self._written(bucket, offset)
         found = [self._read(system, path) for path in paths]
         if any(_commits(one) != _commits(found[0]) for one in found[1:]):
             raise ConfigurationError(
@@ -94,49 +100,49 @@ class ChangeState:
                 "it: delete the file and restart the query",
             ) from exc
 
-    def save(self, bucket: int, batch: int, seen: Any, owner: str | None = None) -> Any:
+    def save(self, bucket: int, offset: Mapping[str, int], seen: Any) -> Any:
         """Store a batch's observations, complete or not at all, and return those that are stored.
 
         Of two tasks with the same bucket, such as a speculative one, the first one's stay: Spark may have its rows.
         """
-        system, path = self._place(_batch(batch, owner), f"bucket-{bucket}.parquet")
+        system, path = self._place(_name(offset), f"bucket-{bucket}.parquet")
         if isinstance(system, fs.LocalFileSystem):  # also one that a URI names
             data = pa.BufferOutputStream()
             pq.write_table(seen, data)
             with suppress(FileExistsError):
                 create_local(Path(path), data.getvalue().to_pybytes())
         else:
-            self._save_beside(bucket, batch, seen, owner)
-        found = self.load(bucket, batch, owner)
+            self._save_beside(bucket, offset, seen)
+        found = self.load(bucket, offset)
         if found is None:
             again = "two tasks read the same groups at once, and both gave way: restart the query"
             raise ConfigurationError("state.path", self._folder, again)
         return found
 
-    def _save_beside(self, bucket: int, batch: int, seen: Any, owner: str | None) -> None:
+    def _save_beside(self, bucket: int, offset: Mapping[str, int], seen: Any) -> None:
         """Store observations where no file can be created exclusively, and remove them if another task's are there.
 
         A task that finds only its own may return them. One that finds another's gives way, unless that one does.
         """
-        system, there = self._written(bucket, batch, owner)
+        system, there = self._written(bucket, offset)
         if there:  # the slower of two tasks is killed, also while it gives way: two files would end the stream
             return
-        _, folder = self._place(_batch(batch, owner))
+        _, folder = self._place(_name(offset))
         system.create_dir(folder, recursive=True)
         name = uuid.uuid4().hex
         aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
         pq.write_table(seen, aside, filesystem=system)
         system.move(aside, own)
-        _, there = self._written(bucket, batch, owner)
+        _, there = self._written(bucket, offset)
         if len(there) > 1 and own == there[0]:
             time.sleep(_GIVES_WAY_S)
-            _, there = self._written(bucket, batch, owner)
+            _, there = self._written(bucket, offset)
         if len(there) > 1:
             system.delete_file(own)
 
-    def _written(self, bucket: int, batch: int, owner: str | None) -> tuple[Any, list[str]]:
+    def _written(self, bucket: int, offset: Mapping[str, int]) -> tuple[Any, list[str]]:
         """Return the file system, and what tasks have written of a bucket, sorted."""
-        system, folder = self._place(_batch(batch, owner))
+        system, folder = self._place(_name(offset))
         if isinstance(system, fs.LocalFileSystem):
             path = f"{folder}/bucket-{bucket}.parquet"
             return system, [path] if system.get_file_info(path).is_file else []
@@ -144,20 +150,17 @@ class ChangeState:
         named = [info.path for info in listed if info.base_name.startswith(f"bucket-{bucket}.")]
         return system, sorted(path for path in named if path.endswith(".parquet"))
 
-    def drop(self, batch: int, owner: str | None = None) -> None:
+    def drop(self, offset: Mapping[str, int]) -> None:
         """Remove the observations of a batch."""
-        system, folder = self._place(_batch(batch, owner))
+        system, folder = self._place(_name(offset))
         system.delete_dir_contents(folder, missing_dir_ok=True)
 
-    def forget(self, below: int, stream: int | None = None) -> None:
-        """Remove the observations of batches of the stream with a lower number, whichever driver planned them."""
+    def forget(self, offset: Mapping[str, int]) -> None:
+        """Remove what the stream observed before the batch that this one follows, whichever driver planned it."""
         system, root = self._place()
+        own = re.compile(rf"batch-(\d+)-{offset[STREAM]}(-.*)?" if STREAM in offset else r"batch-(\d+)")
         for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
-            number = info.base_name.removeprefix("batch-").partition("-")[0]
-            if not number.isdigit() or int(number) >= below:
-                continue
-            own = _batch(int(number), None if stream is None else str(stream))
-            if info.base_name == own or (stream is not None and info.base_name.startswith(f"{own}-")):
+            if (named := own.fullmatch(info.base_name)) and int(named[1]) < offset["batch"] - 1:
                 system.delete_dir(info.path)
 
     def _place(self, *below: str) -> tuple[Any, str]:
@@ -170,8 +173,8 @@ def _commits(seen: Any) -> Any:
     return seen.select([*KEYS, *VALUES]).sort_by([(key, "ascending") for key in KEYS])
 
 
-def _batch(number: int, owner: str | None) -> str:
-    return f"batch-{number}" if owner is None else f"batch-{number}-{owner}"
+def _name(offset: Mapping[str, int]) -> str:
+    return "-".join(["batch", *(str(offset[name]) for name in ("batch", STREAM, DRIVER) if name in offset)])
 
 
 @cache

@@ -33,10 +33,9 @@ from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
 from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES
-from airflow_kafka_groups.spark.source.state import ChangeState
+from airflow_kafka_groups.spark.source.state import DRIVER, STREAM, ChangeState
 
 _OLD_BUCKETS = 16  # of offsets that do not say it
-_STREAM, _DRIVER = "stream", "driver"
 _WAIT_SECONDS = 0.5
 
 
@@ -96,21 +95,20 @@ class ChangesReader(DataSourceStreamReader):
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
         # Its own number, so that another query in the folder is never what this one saw. Older offsets have none.
-        stream = {_STREAM: start[_STREAM]} if _STREAM in start else {} if batch > 1 else {_STREAM: self._own}
-        if stream:  # a driver that was replaced may be about to plan the same batch
-            stream[_DRIVER] = self._own
+        # And the driver's, as one that was replaced may be about to plan the same batch.
+        own = {STREAM: start.get(STREAM, self._own), DRIVER: self._own} if STREAM in start or batch == 1 else {}
         self._listed = None
-        self.state.drop(batch, _owner(stream))  # of a batch that was never begun
+        self.state.drop({"batch": batch, **own})  # it was never begun
         cluster_id, groups = self._list(batch, start)
         tasks = -(-len(groups) // self.options.groups_per_partition)
-        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **stream}
+        end = {"batch": batch, "buckets": 1 << max(tasks - 1, 0).bit_length(), **own}
         if end["buckets"] == 1:
             only = Bucket(0, start, end, self._token, Chunk(cluster_id, groups))
             before = self._before(only)
             now = self._look(only, before, "driver")
             if not changes(before, now):
                 return dict(start)
-            self.state.save(0, batch, now, _owner(stream))
+            self.state.save(0, end, now)
         return end
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
@@ -132,15 +130,14 @@ class ChangesReader(DataSourceStreamReader):
             raise TypeError(f"{partition!r} is no bucket")
         self.state.require_shared(partition.token)
         before = self._before(partition)
-        number, batch, owner = partition.number, partition.end["batch"], _owner(partition.end)
-        now = self.state.load(number, batch, owner)
+        now = self.state.load(partition.number, partition.end)
         if now is None:
-            now = self.state.save(number, batch, self._look(partition, before, "executor"), owner)
+            now = self.state.save(partition.number, partition.end, self._look(partition, before, "executor"))
         return iter(changes(before, self._in_scope(now)))
 
     def commit(self, end: dict[str, int]) -> None:
         """Remove the observations of earlier batches, which are no longer needed."""
-        self.state.forget(end["batch"] - 1, end.get(_STREAM))
+        self.state.forget(end)
 
     def _list(self, batch: int, *offsets: dict[str, int]) -> tuple[str | None, Any]:
         if self._listed is None or self._listed[0] != batch:
@@ -159,7 +156,7 @@ class ChangesReader(DataSourceStreamReader):
     def _cluster_of(self, offset: dict[str, int]) -> str | None:
         """Return the id of the cluster that a batch observed; ``None`` if it has no commit, or brokers tell no id."""
         for number in range(_buckets(offset) if offset["batch"] else 0):
-            seen = self.state.load(number, offset["batch"], _owner(offset))
+            seen = self.state.load(number, offset)
             if seen is not None and (found := pc.unique(seen["cluster_id"]).drop_null().to_pylist()):
                 return str(found[0])
         return None
@@ -171,7 +168,7 @@ class ChangesReader(DataSourceStreamReader):
             return _nothing()
         tables = []
         for number in range(partition.number % min(had, has), had, has):
-            found = self.state.load(number, batch, _owner(partition.start))
+            found = self.state.load(number, partition.start)
             if found is None:
                 raise ConfigurationError(
                     "state.path",
@@ -204,12 +201,6 @@ class ChangesReader(DataSourceStreamReader):
 
 def _buckets(offset: dict[str, int]) -> int:
     return offset.get("buckets", _OLD_BUCKETS)
-
-
-def _owner(offset: dict[str, int]) -> str | None:
-    """Return whose observations an offset means: the stream's and the driver's; earlier versions named fewer."""
-    numbers = [str(offset[name]) for name in (_STREAM, _DRIVER) if name in offset]
-    return "-".join(numbers) or None
 
 
 def changes(before: Any, now: Any) -> list[Any]:

@@ -191,7 +191,9 @@ async def test_there_are_as_many_buckets_as_the_groups_need_tasks_and_none_loses
         for at_most, count in ((100, 1), (10, 4), (3, 16), (7, 8), (40, 1)):
             given = options | {"groups.per.partition": str(at_most), "min.interval.seconds": "0"}
             reader = ChangesReader(SourceOptions.parse(given))
-            ChangeState(str(tmp_path)).save(0, position["batch"] + 1, look(("of a driver that died", 0, 1, None, "")))
+            ChangeState(str(tmp_path)).save(
+                0, {"batch": position["batch"] + 1}, look(("of a driver that died", 0, 1, None, ""))
+            )
             end = await asyncio.to_thread(reader.latestOffset, position, None)
             own = {name: end[name] for name in ("stream", "driver")}
             assert end == {"batch": position["batch"] + 1, "buckets": count, **own}
@@ -219,7 +221,7 @@ async def test_groups_of_one_task_are_read_by_the_driver_and_nothing_changed_is_
         cluster.control(OFFSET_FETCH, answer)
         options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
         reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
-        ChangeState(str(tmp_path)).save(0, 1, look(("of a driver that died", 0, 1, None, "")))
+        ChangeState(str(tmp_path)).save(0, {"batch": 1}, look(("of a driver that died", 0, 1, None, "")))
         first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
         own = {name: first[name] for name in ("stream", "driver")}
         (bucket,) = await asyncio.to_thread(reader.partitions, {"batch": 0}, first)
@@ -301,6 +303,6 @@ def test_two_attempts_of_a_task_return_and_keep_the_same(tmp_path: Path, monkeyp
 
     with ThreadPoolExecutor() as threads:
         found = list(threads.map(attempt, (10, 12)))
-    (kept,) = ChangeState(str(tmp_path)).load(0, 1).to_pylist()
+    (kept,) = ChangeState(str(tmp_path)).load(0, {"batch": 1}).to_pylist()
     assert found == [[10], [10]], "the move to 12 is of the next batch"
     assert kept["committed_offset"] == 10

@@ -18,6 +18,8 @@ from tests.spark.source.test_source_stream import look
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
+FIRST = {"batch": 1}
+
 
 class Slow(fs.LocalFileSystem):  # type: ignore[misc]  # Arrow has no types
     """A file system on which another task saves right after one has looked whether there is a file."""
@@ -38,10 +40,10 @@ def test_a_task_that_looked_before_another_one_saved_does_not_replace_what_that_
     mine, others = ChangeState(tmp_path.as_uri()), ChangeState(tmp_path.as_uri())
     returned: list[Any] = []
     slow = Slow()
-    slow.other = lambda: returned.append(others.save(0, 1, look(("g", 0, 12, None, ""))))
+    slow.other = lambda: returned.append(others.save(0, FIRST, look(("g", 0, 12, None, ""))))
     monkeypatch.setattr(mine, "_place", lambda *parts: (slow, "/".join((str(tmp_path), *parts))))
-    returned.append(mine.save(0, 1, look(("g", 0, 10, None, ""))))
-    kept = others.load(0, 1)
+    returned.append(mine.save(0, FIRST, look(("g", 0, 10, None, ""))))
+    kept = others.load(0, FIRST)
     assert [each["committed_offset"].to_pylist() for each in returned] == [kept["committed_offset"].to_pylist()] * 2
 
 
@@ -49,15 +51,15 @@ def test_a_task_that_looked_before_another_one_saved_does_not_replace_what_that_
 def test_a_file_that_a_killed_task_left_half_written_is_named_with_the_remedy(tmp_path: Path, share: float) -> None:
     """Without hard links, as on SMB, a file is written at its place."""
     state = ChangeState(str(tmp_path))
-    saved = state.save(0, 1, look(("g", 0, 12, None, "")))
+    saved = state.save(0, FIRST, look(("g", 0, 12, None, "")))
     (path,) = tmp_path.rglob("bucket-0.parquet")
     content = path.read_bytes()
     path.write_bytes(content[: int(share * len(content))])
     with pytest.raises(ConfigurationError, match=r"state\.path .*bucket-0.parquet is not complete .*: delete the file"):
-        state.load(0, 1)
+        state.load(0, FIRST)
     path.unlink()
-    assert state.load(0, 1) is None
-    assert state.save(0, 1, look(("g", 0, 12, None, ""))) == saved
+    assert state.load(0, FIRST) is None
+    assert state.save(0, FIRST, look(("g", 0, 12, None, ""))) == saved
 
 
 class Interrupted(fs._MockFileSystem):  # type: ignore[misc]  # one that is no local disk, in memory
@@ -99,9 +101,9 @@ def test_on_an_object_store_no_task_replaces_what_another_one_returned(
     mine, others = ChangeState("mock"), ChangeState("mock")
     for state in (mine, others):
         monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
-    system.at, system.then = at, lambda: returned.append(others.save(0, 1, look(("g", 0, 12, None, ""))))
-    returned.append(mine.save(0, 1, look(("g", 0, 10, None, ""))))
-    kept = mine.load(0, 1)
+    system.at, system.then = at, lambda: returned.append(others.save(0, FIRST, look(("g", 0, 12, None, ""))))
+    returned.append(mine.save(0, FIRST, look(("g", 0, 10, None, ""))))
+    kept = mine.load(0, FIRST)
     assert {each["committed_offset"][0].as_py() for each in (*returned, kept)} in ({10}, {12})
 
 
@@ -110,13 +112,13 @@ def test_what_two_tasks_left_that_died_is_one_of_them_only_if_they_saw_the_same(
 ) -> None:
     system, state = fs._MockFileSystem(), ChangeState("mock")
     monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
-    state.save(0, 1, look(("g", 0, 10, None, ""), ("h", 0, 1, None, "")))
+    state.save(0, FIRST, look(("g", 0, 10, None, ""), ("h", 0, 1, None, "")))
     for same, rows in ((True, [("h", 0, 1, None, ""), ("g", 0, 10, None, "")]), (False, [("g", 0, 12, None, "")])):
         pq.write_table(look(*rows), f"stream/batch-1/bucket-0.{same}.parquet", filesystem=system)
         if same:
-            assert state.load(0, 1).num_rows == 2
+            assert state.load(0, FIRST).num_rows == 2
     with pytest.raises(ConfigurationError, match=r"state\.path .*two tasks saw .* differently"):
-        state.load(0, 1)
+        state.load(0, FIRST)
 
 
 @pytest.mark.parametrize("order", [(1, 2), (2, 1)])
@@ -133,7 +135,7 @@ def test_a_slower_task_that_is_killed_while_it_gives_way_leaves_what_the_first_o
     monkeypatch.setattr("airflow_kafka_groups.spark.source.state.time.sleep", kill)
     system, state = fs._MockFileSystem(), ChangeState("mock")
     monkeypatch.setattr(state, "_place", lambda *parts: (system, "/".join(("stream", *parts))))
-    first = state.save(0, 1, look(("g", 0, 10, None, "")))
+    first = state.save(0, FIRST, look(("g", 0, 10, None, "")))
     with suppress(SystemExit):
-        state.save(0, 1, look(("g", 0, 12, None, "")))
-    assert state.load(0, 1) == first
+        state.save(0, FIRST, look(("g", 0, 12, None, "")))
+    assert state.load(0, FIRST) == first
