@@ -50,6 +50,9 @@ SCAN_SCHEMA = (
 
 SCAN_TYPES: dict[str, str] = dict(column.split() for column in SCAN_SCHEMA.split(", "))
 
+_TYPES = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timestamp_ltz": pa.timestamp("us", tz="UTC")}
+_SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in SCAN_TYPES.items()])
+
 _COMPACT_AT = 500_000  # the number of records that a task keeps before it drops outdated ones
 _COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
 
@@ -81,10 +84,9 @@ def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
         yield from decode(table, counts)
         for batch in decode(removed, Counter()):
             commits = batch.filter(pc.equal(batch["kind"], "commit"))
-            kinds = pa.array([REMOVED] * commits.num_rows, pa.string())
-            yield commits.set_column(0, batch.schema.field(0), kinds)
+            yield commits.set_column(0, batch.schema.field(0), pa.repeat(REMOVED, commits.num_rows))
     rows = [{"kind": "count", "name": name, "number": number} for name, number in counts.items()]
-    yield pa.RecordBatch.from_pylist(rows, schema=_schema())
+    yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
 
 def newest(table: Any) -> tuple[Any, Any]:
@@ -100,20 +102,17 @@ def newest(table: Any) -> tuple[Any, Any]:
     last[codes] = np.arange(len(codes))  # for repeated positions, the last write remains
     last_valued[codes[valued]] = valued
     removed = last_valued[(last_valued >= 0) & (last_valued != last)]
-    return ordered.take(np.sort(last[last >= 0])), ordered.take(np.sort(removed))
+    return ordered.take(np.sort(last)), ordered.take(np.sort(removed))
 
 
 def decode(table: Any, counts: Counter[str]) -> Iterator[Any]:
     """Decode records, and count what they are."""
-    alive = table.filter(pc.is_valid(table.column("value")))
-    counts[TOMBSTONES] += table.num_rows - alive.num_rows
+    tombstones = table.column("value").null_count
+    alive = table.filter(pc.and_(pc.is_valid(table.column("value")), pc.is_valid(table.column("key"))))
+    counts[TOMBSTONES] += tombstones
+    counts[CORRUPT] += table.num_rows - tombstones - alive.num_rows  # without a key
     for batch in alive.combine_chunks().to_batches(max_chunksize=100_000):
-        keys = batch.column(0)
-        if keys.null_count:
-            counts[CORRUPT] += keys.null_count
-            batch = batch.filter(pc.is_valid(keys))
-        if batch.num_rows:
-            yield from _decode_batch(batch, counts)
+        yield from _decode_batch(batch, counts)
 
 
 def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
@@ -128,7 +127,7 @@ def _decode_batch(batch: Any, counts: Counter[str]) -> Iterator[Any]:
         counts[CORRUPT] += int((~found.good & ~found.future).sum())
         recorded = commits.column(4) if good == commits.num_rows else commits.column(4).filter(pa.array(found.good))
         columns = {"kind": pa.repeat("commit", good), **found.columns, "recorded_at": recorded}
-        yield pa.record_batch({**dict.fromkeys(SCAN_TYPES, pa.nulls(good)), **columns}, schema=_schema())
+        yield pa.record_batch({**dict.fromkeys(SCAN_TYPES, pa.nulls(good)), **columns}, schema=_SCHEMA)
     if not is_commit.all():
         yield from _decode_groups(batch.filter(pa.array(~is_commit)), types[~is_commit], counts)
 
@@ -147,16 +146,10 @@ def _decode_groups(batch: Any, types: Any, counts: Counter[str]) -> Iterator[Any
         else:
             rows.append({"kind": "group", **columns, "recorded_at": record["timestamp"]})
     counts[GROUPS] += len(rows)
-    yield pa.RecordBatch.from_pylist(rows, schema=_schema())
+    yield pa.RecordBatch.from_pylist(rows, schema=_SCHEMA)
 
 
 def _other(kind: int) -> str:
     if kind < 0:
         return CORRUPT
     return f"other: {RECORD_NAMES.get(kind, f'unknown key type {kind}')}"
-
-
-def _schema() -> Any:
-    instant = pa.timestamp("us", tz="UTC")
-    types = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timestamp_ltz": instant}
-    return pa.schema([(name, types[kind_of]) for name, kind_of in SCAN_TYPES.items()])
