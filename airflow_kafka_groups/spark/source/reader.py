@@ -67,7 +67,8 @@ class GroupsReader(DataSourceReader):
 
         Raises ``SourceError`` if no broker answers, or a broker did not answer the listing.
         """
-        return run(plan(self.options, self.filters), "driver")
+        cluster_id, groups = run(list_in_scope(self.options, self.filters), "driver")
+        return [Chunk(cluster_id, part) for part in cut(groups, self.options.groups_per_partition) or [groups]]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Read the groups of a chunk, on an executor, as Arrow batches."""
@@ -90,12 +91,6 @@ def _spare_what_is_imported() -> None:
     """Exempt what is imported from garbage collection, which Spark runs after each task: it would take 0.1 s."""
     gc.collect()
     gc.freeze()
-
-
-async def plan(options: SourceOptions, filters: PushedFilters) -> list[Chunk]:
-    """List the groups in scope, and split them into chunks."""
-    cluster_id, groups = await list_in_scope(options, filters)
-    return [Chunk(cluster_id, part) for part in cut(groups, options.groups_per_partition) or [groups]]
 
 
 async def list_in_scope(options: SourceOptions, filters: PushedFilters) -> tuple[str | None, Any]:

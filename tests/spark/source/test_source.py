@@ -21,7 +21,14 @@ from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
 from airflow_kafka_groups.spark.source.groups import PushedFilters, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.reader import Chunk, FilteringReader, GroupsReader, SourceError, fetch, plan
+from airflow_kafka_groups.spark.source.reader import (
+    Chunk,
+    FilteringReader,
+    GroupsReader,
+    SourceError,
+    fetch,
+    list_in_scope,
+)
 from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
@@ -210,7 +217,7 @@ async def test_a_listing_that_is_not_complete_fails_the_read() -> None:
         cluster.control(LIST_GROUPS, refuse)
         options = SourceOptions.parse({"kafka.bootstrap.servers": cluster.bootstrap})
         with pytest.raises(Exception, match="2"):
-            await plan(options, PushedFilters())
+            await list_in_scope(options, PushedFilters())
 
 
 async def test_a_group_that_fails_fails_the_read_or_is_reported_but_is_never_missing() -> None:
