@@ -27,12 +27,11 @@ class GroupRows:
 
     def __init__(self) -> None:
         self.observed = array("q")
-        self._size = 0
         self._rows = OffsetRows()
         self._errors: list[tuple[int, str]] = []
 
     def __len__(self) -> int:
-        return self._size
+        return len(self._rows)
 
     def add(
         self,
@@ -60,7 +59,6 @@ class GroupRows:
             if error is not None:
                 self._errors.append((len(rows), error))
             rows.add_group(group)
-        self._size = len(rows)
 
     def end(self) -> GatheredRows:
         """Decode the rows, and let go of the bytes they came as. No group may be added afterwards."""
