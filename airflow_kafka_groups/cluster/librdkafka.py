@@ -167,7 +167,7 @@ def _tls(given: Mapping[str, Any]) -> TlsConfig:
         key=_pem("ssl.key", given),
         **fields,
         check_hostname=_checks_host_names(given),
-        verify=_flag(_VERIFY, given),
+        verify=flag(_VERIFY, given),
     )
 
 
@@ -207,7 +207,8 @@ def _endpoint(given: Mapping[str, Any]) -> TokenEndpoint:
     )
 
 
-def _flag(name: str, given: Mapping[str, Any]) -> bool:
+def flag(name: str, given: Mapping[str, Any]) -> bool:
+    """Parse a setting that is true or false, by default true. Raises ``ConfigurationError``."""
     text = str(given.get(name, True)).lower()
     if text not in ("true", "false"):
         raise ConfigurationError(name, given[name], "give true or false")

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.cluster.librdkafka import flag
 from airflow_kafka_groups.contracts.columns import Columns
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -106,7 +107,7 @@ class SourceOptions:
             config_env=config_env,
             include=_patterns("include", given.get("include", "*")),
             exclude=_patterns("exclude", given.get("exclude", "[]")),
-            with_lag=_flag("with.lag", given.get("with.lag", "true")),
+            with_lag=flag("with.lag", given),
             failures="report" if failures == "report" else "fail",
             groups_per_partition=_count("groups.per.partition", given, 1, 1_000_000, 10_000),
             columns=_columns(given.get("columns"), failures, given.get("state.path")),
@@ -154,12 +155,6 @@ def _patterns(name: str, text: str) -> tuple[str, ...]:
     if text.startswith("re:"):
         return check_patterns(name, (text,))
     return check_patterns(name, split_patterns(name, text))
-
-
-def _flag(name: str, text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise ConfigurationError(name, text, "give true or false")
-    return text.lower() == "true"
 
 
 def _columns(text: str | None, failures: str, state_path: str | None) -> Columns:
