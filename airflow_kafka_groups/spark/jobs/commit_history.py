@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -28,8 +27,6 @@ from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
     TOPIC,
-    Scanned,
-    behind_ends,
     log_partitions,
     ranges_of,
     scanned,
@@ -115,15 +112,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
         require_shared(spark, arguments.output)
         Storage(spark, summary_path).delete_file(summary_path)
-        offsets = sum(each.offsets for each in ranges)
-        fit_shuffles(spark, offsets)
-        log = scanned(spark, properties, ranges)
-        if behind := behind_ends(admin, ranges):
-            later = scanned(spark, properties, behind)
-            counts = Counter(log.counts)
-            counts.update(later.counts)
-            log = Scanned(rows=_joined(log.rows, later.rows), counts=dict(counts))
-            offsets += sum(each.offsets for each in behind)
+        fit_shuffles(spark, sum(each.offsets for each in ranges))
+        log = scanned(spark, admin, properties, ranges, joined=_joined)
         counted, files = dict[str, int](), dict[str, list[str]]()
         for name, (made, _, _) in _TABLES.items():
             counted[name], files[name] = _write(made(log.rows), f"{arguments.output}/{name}", arguments.run_id)
@@ -152,7 +142,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "run_id": arguments.run_id,
         "kafka_cluster_id": cluster_id,
         "partitions": len(partitions),
-        "offsets": offsets,
+        "offsets": log.offsets,
         "records": log.counts,
         "read_until": None if hidden else read_until.isoformat(),
         **extent,

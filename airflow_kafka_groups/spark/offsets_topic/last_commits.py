@@ -12,10 +12,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +26,6 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobEr
 from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     CORRUPT,
@@ -37,8 +34,6 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
     TOPIC,
     NoAccessError,
-    Scanned,
-    behind_ends,
     log_partitions,
     ranges_of,
     scanned,
@@ -113,10 +108,6 @@ def _read_log(spark: SparkSession, path: str | None, judged: SnapshotManifest, m
         raise NoAccessError(str(exc)) from exc
     properties = load_properties(spark, path)
     since = judged.started_at - timedelta(seconds=min_idle_seconds) - _CLOCK_SLACK
-
-    def scan(part: Sequence[Range]) -> Scanned:
-        return scanned(spark, properties, part, isolation_level="read_uncommitted", reduced=last_commits)
-
     with KafkaAdmin(spark, properties) as admin:
         if (found := admin.cluster_id()) != judged.kafka_cluster_id:
             raise JobError(
@@ -128,28 +119,26 @@ def _read_log(spark: SparkSession, path: str | None, judged: SnapshotManifest, m
         until = max(datetime.now(UTC), judged.observed_at)
         ranges = ranges_of(admin, partitions, since=since, read_committed=False)
         try:
-            logs = [scan(ranges)]
-            if behind := behind_ends(admin, ranges, read_committed=False):
-                logs.append(scan(behind))
+            log = scanned(
+                spark, admin, properties, ranges, joined=DataFrame.union, reduced=last_commits, read_committed=False
+            )
         except SPARK_ERRORS as exc:
             if _NOT_PERMITTED in str(exc):
                 raise NoAccessError(f"Spark is not permitted to read {TOPIC}. {RIGHTS}") from exc
             raise
-    doubts = [doubt for log in logs for doubt in log.doubts]
-    rows = reduce(DataFrame.union, (log.rows for log in logs))
     return LastCommits(
-        rows=rows.groupBy("group_id").agg(F.max("last_commit_at").alias("last_commit_at")),
+        rows=log.rows.groupBy("group_id").agg(F.max("last_commit_at").alias("last_commit_at")),
         evidence=Evidence(
-            commits_until=None if doubts else until,
-            commits_since=None if doubts else since,
-            not_read="; ".join(doubts),
+            commits_until=None if log.doubts else until,
+            commits_since=None if log.doubts else since,
+            not_read="; ".join(log.doubts),
         ),
         summary={
-            "offsets": sum(each.offsets for each in (*ranges, *behind)),
-            "records": sum(log.counts[RECORDS] for log in logs),
+            "offsets": log.offsets,
+            "records": log.counts[RECORDS],
             "seconds": round(time.monotonic() - begun, 1),
         },
-        warnings=(*warnings, *doubts),
+        warnings=(*warnings, *log.doubts),
     )
 
 

@@ -38,10 +38,12 @@ class Scanned:
 
     :param rows: rows of ``SCAN_SCHEMA``, or what they were reduced to.
     :param counts: the number of records of each kind.
+    :param offsets: the number of offsets that were read.
     """
 
     rows: DataFrame
     counts: dict[str, int]
+    offsets: int
 
     @property
     def doubts(self) -> list[str]:
@@ -84,7 +86,7 @@ def ranges_of(
     return [Range(where, min(starts.get(where, log.end), log.end), log.end) for where, log in ends.items()]
 
 
-def behind_ends(admin: KafkaAdmin, ranges: Sequence[Range], *, read_committed: bool = True) -> list[Range]:
+def behind_ends(admin: KafkaAdmin, ranges: Sequence[Range], *, read_committed: bool) -> list[Range]:
     """Return what was appended while these offsets were read; none if nothing was.
 
     A commit is compacted when its group has committed again. If that was before it was read, the newer one is there.
@@ -96,33 +98,43 @@ def behind_ends(admin: KafkaAdmin, ranges: Sequence[Range], *, read_committed: b
 
 def scanned(
     spark: SparkSession,
+    admin: KafkaAdmin,
     properties: KafkaProperties,
     ranges: Sequence[Range],
     *,
-    isolation_level: str = "read_committed",
+    read_committed: bool = True,
     reduced: Callable[[DataFrame], DataFrame] = lambda rows: rows,
+    joined: Callable[[DataFrame, DataFrame], DataFrame] | None = None,
 ) -> Scanned:
     """Read and decode these offsets once: the rows are kept, so that nothing of the log is read again.
 
     If an executor is lost with a part of them, the job fails: what is read again lacks what was compacted meanwhile.
 
-    :param isolation_level: ``read_uncommitted`` includes commits of aborted and open transactions. Default: without.
+    :param read_committed: leave out commits of aborted and open transactions. Default true.
     :param reduced: returns what is kept of the rows. Default: all.
+    :param joined: joins these rows and those that were appended while they were read. Default: leave these out.
 
     Raises ``JobError`` if there are offsets and Spark would read none of them. That it reads no record is no error:
     they may be those of aborted transactions and their markers.
     """
     from airflow_kafka_groups.spark.offsets_topic.scan import scan  # it needs numpy, and other jobs do not
 
+    level = "read_committed" if read_committed else "read_uncommitted"
+    offsets = sum(each.offsets for each in ranges)
     with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
-        records = read_ranges(spark, properties, ranges, isolation_level=isolation_level)
-        if (offsets := sum(each.offsets for each in ranges)) and not _tasks(records):
+        records = read_ranges(spark, properties, ranges, isolation_level=level)
+        if offsets and not _tasks(records):
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
         rows = records.transform(scan).persist(StorageLevel.MEMORY_AND_DISK)
         try:
-            return Scanned(counts=_counts(rows), rows=reduced(rows).localCheckpoint())
+            log = Scanned(counts=_counts(rows), rows=reduced(rows).localCheckpoint(), offsets=offsets)
         finally:
             rows.unpersist()
+    if joined is None or not (behind := behind_ends(admin, ranges, read_committed=read_committed)):
+        return log
+    later = scanned(spark, admin, properties, behind, read_committed=read_committed, reduced=reduced)
+    counts = {name: log.counts.get(name, 0) + later.counts.get(name, 0) for name in log.counts | later.counts}
+    return Scanned(counts=counts, rows=joined(log.rows, later.rows), offsets=offsets + later.offsets)
 
 
 def _tasks(records: DataFrame) -> int:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
@@ -44,4 +45,4 @@ def test_a_log_that_spark_leaves_out_is_no_log_without_records(
     )
     whole = [Range(Partition(reading.TOPIC, 0), 0, 2)]
     with pytest.raises(JobError, match="has 2 offsets and Spark would read none of them"):
-        reading.scanned(spark, KafkaProperties({}), whole)
+        reading.scanned(spark, KafkaAdmin(spark, KafkaProperties({})), KafkaProperties({}), whole)

@@ -51,11 +51,11 @@ def read(
 ) -> Iterator[Callable[..., dict[str, Any]]]:
     """Return the job, on a log in which each group has committed once."""
 
-    def scanned(*_: Any) -> Scanned:
+    def scanned(*_: Any, **__: Any) -> Scanned:
         rows = [dict.fromkeys(SCAN_TYPES) | {"kind": "commit", "group_id": name} for name in GROUPS]
         made = [tuple((row | {"committed_at": hour(1), "topic": "t"}).values()) for row in rows]
         counts = {"records": len(rows), "corrupt": 0, "future": 0, "commits": len(rows)}
-        return Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts)
+        return Scanned(rows=spark.createDataFrame(made, SCAN_SCHEMA), counts=counts, offsets=len(rows))
 
     others: dict[str, Any] = {
         "KafkaAdmin": Brokers,
@@ -117,7 +117,7 @@ def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
     def what_is_left(batches: Iterator[Any]) -> Iterator[Any]:
         yield from (batch.slice(0, batch.num_rows - cleaned.exists()) for batch in batches)
 
-    def lost(*_: Any) -> list[Any]:
+    def lost(*_: Any, **__: Any) -> list[Any]:
         spark.catalog.clearCache()
         cleaned.touch()
         return []
@@ -125,7 +125,7 @@ def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
     monkeypatch.setattr(job, "scanned", reading.scanned)
     monkeypatch.setattr(reading, "read_ranges", lambda *_, **__: log.rows.coalesce(1))
     monkeypatch.setattr(scan, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
-    monkeypatch.setattr(job, "behind_ends", lost)
+    monkeypatch.setattr(reading, "behind_ends", lost)
     summary = read()
     assert (summary["commits"], summary["groups"]) == (len(GROUPS), len(GROUPS))
 
