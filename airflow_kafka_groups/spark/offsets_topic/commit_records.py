@@ -143,13 +143,13 @@ def decode_commits(keys: Any, values: Any) -> Commits:
     columns: dict[str, Any] = {
         "group_id": strings["group_id"],
         "topic": strings["topic"],
-        "partition": _array(partition[good], "int32"),
-        "committed_offset": _array(offset[good], "int64"),
-        "leader_epoch": _array(epoch[good], "int32", null_below=0),
+        "partition": pa.array(partition[good], pa.int32()),
+        "committed_offset": pa.array(offset[good]),
+        "leader_epoch": pa.array(epoch[good], pa.int32(), mask=epoch[good] < 0),
         "metadata": strings["metadata"],
         "committed_at": _times(committed[good]),
         "expires_at": _times(expires[good]),
-        "value_version": _array(version[good], "int32"),
+        "value_version": pa.array(version[good], pa.int32()),
     }
     return Commits(columns, good, future=key_is_good & (version > MAX_COMMIT_VALUE))
 
@@ -171,11 +171,6 @@ def _is_utf8(column: Any) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
-
-
-def _array(values: Ints, kind: str, *, null_below: int | None = None) -> Any:
-    mask = None if null_below is None else values < null_below
-    return pa.array(values.astype(kind), mask=mask)
 
 
 def _times(millis: Ints) -> Any:
