@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import cached_property
 from typing import IO, Any, NamedTuple
 
 from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
@@ -38,7 +39,6 @@ class GroupTable:
     def __init__(self) -> None:
         self._facts: list[GroupFacts] = []
         self._rows = GroupRows()
-        self._gathered: GatheredRows | None = None
         self._log_ends: LogEnds | None = None
 
     def __len__(self) -> int:
@@ -65,7 +65,7 @@ class GroupTable:
 
     def partitions(self) -> list[TopicPartition]:
         """Return every partition seen, each once. No group may be added afterwards."""
-        return self._end().partitions
+        return self._gathered.partitions
 
     def set_log_ends(self, log_ends: LogEnds) -> None:
         """Set where the logs of ``partitions()`` start and end."""
@@ -79,7 +79,7 @@ class GroupTable:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        gathered, facts = self._end(), self._facts
+        gathered, facts = self._gathered, self._facts
         groups = {
             name: column([getattr(fact, name) for fact in facts], pa.string())
             for name in ("group_id", "group_type", "protocol_type", "state")
@@ -94,10 +94,9 @@ class GroupTable:
         order = pc.sort_indices(rank.take(gathered.group))
         return gathered.chunks(groups, self._log_ends, rows, order)
 
-    def _end(self) -> GatheredRows:
-        if self._gathered is None:
-            self._gathered = self._rows.end()
-        return self._gathered
+    @cached_property
+    def _gathered(self) -> GatheredRows:
+        return self._rows.end()
 
 
 def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
