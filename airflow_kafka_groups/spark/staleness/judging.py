@@ -20,6 +20,7 @@ from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.snapshots import History
 from airflow_kafka_groups.spark.staleness.lives import Lives
+from airflow_kafka_groups.spark.staleness.observation_manifest import ObservationManifest
 from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
@@ -40,6 +41,7 @@ class JudgedHistory:
     :param newest: the time of the last one.
     :param reduced: the number of snapshots whose rows were read, because they had no observations that could be used.
     :param observed_from: when the observations of each complete snapshot begin, in microseconds since 1970, sorted.
+    :param complete: the observations of the complete snapshots, by id.
     """
 
     lives: Lives
@@ -48,16 +50,18 @@ class JudgedHistory:
     newest: str | None
     reduced: int
     observed_from: Sequence[int]
+    complete: Mapping[str, ObservationManifest]
     store: ObservationStore
 
     def add_to(self, table: CatalogueTable, cluster: str) -> None:
         """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
-        The latter have other digests than an earlier version's, or are of other rows.
+        The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot
+        stay out: groups that it lacks would seem to be gone, and no column tells that it is incomplete.
         """
-        there, stored = table.counts(cluster), self.store.stored
-        again = {name for name in self.store.reduced if stored[name].groups}
-        lacking = {name: each for name, each in stored.items() if there.get(name, 0) != each.groups or name in again}
+        there, complete = table.counts(cluster), self.complete
+        again = {name for name, each in complete.items() if name in self.store.reduced and each.groups}
+        lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
         if lacking:
             rows = self.store.read(lacking.values()).withColumn("snapshot_id", F.col("run_id"))
             table.replace(cluster, rows, {name: each.groups for name, each in lacking.items()})
@@ -82,14 +86,16 @@ def judged_history(
         for name, table in zip(names, store.tables(names), strict=True):
             (lives.add_incomplete if name in incomplete else lives.add)(table)
         lives.add(newest)
-    complete = [store.stored[name] for name in history.snapshot_ids]
+    complete = {name: store.stored[name] for name in history.snapshot_ids}
+    every = complete.values()
     return JudgedHistory(
         lives=lives,
-        groups=complete[-1].groups,
-        oldest=min((each.oldest for each in complete if each.oldest), default=None),
-        newest=max((each.newest for each in complete if each.newest), default=None),
+        groups=complete[history.judged.snapshot_id].groups,
+        oldest=min((each.oldest for each in every if each.oldest), default=None),
+        newest=max((each.newest for each in every if each.newest), default=None),
         reduced=len(store.reduced),
-        observed_from=sorted((parse_time(each.oldest) - _EPOCH) // _MICROSECOND for each in complete if each.oldest),
+        observed_from=sorted((parse_time(each.oldest) - _EPOCH) // _MICROSECOND for each in every if each.oldest),
+        complete=complete,
         store=store,
     )
 

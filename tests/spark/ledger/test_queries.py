@@ -41,6 +41,9 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     spark.sql(f"CREATE DATABASE queries LOCATION '{base.as_uri()}/warehouse'")
     given = ["--base", base.as_uri(), "--cluster", CLUSTER, "--table"]
     for number in (0, 1, 2, 26):
+        if number > 2:  # others, in which most groups are absent without being gone
+            write_snapshot(base, 12, seen(12, group="idle"), complete=False, missing_brokers={"1": "no answer"})
+            write_snapshot(base, 14, seen(14, group="idle"), scope={"group_ids": ["idle"]})
         write_snapshot(base, number, groups_of(number))
         more = ["--observations-table", "queries.observations", "--min-idle-seconds", str(HOUR)]
         judge_staleness.run(spark, judge_staleness.parse_arguments([*given, "queries.verdicts", *more]))
