@@ -89,6 +89,9 @@ class CatalogueTable:
                 f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
             )
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
+        if more := partitioned_by.difference(keys):
+            remedy = f"it is partitioned by {' and '.join(sorted(more))}, too, so a run that is repeated leaves rows"
+            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
 
     def _empty(self, owner: str, partitions: Iterable[str], rows: DataFrame) -> None:

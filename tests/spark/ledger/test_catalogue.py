@@ -112,6 +112,17 @@ def test_a_table_whose_other_rows_would_be_replaced_is_refused(spark: SparkSessi
         CatalogueTable(spark, "akg.mine", SCHEMA)
 
 
+@pytest.mark.safety
+def test_a_table_in_which_rows_of_before_would_stay_is_refused(spark: SparkSession, database: str) -> None:
+    """Of a partition by verdict, a run that is repeated replaces only the verdicts that it has, too."""
+    spark.sql(
+        "CREATE TABLE akg.finer (lag BIGINT, cluster STRING, snapshot_id STRING, group_id STRING) USING parquet "
+        "PARTITIONED BY (cluster, snapshot_id, group_id)"
+    )
+    with pytest.raises(ArgumentError, match=r"it is partitioned by group_id, too, so .*\(cluster, snapshot_id\)"):
+        CatalogueTable(spark, "akg.finer", SCHEMA)
+
+
 def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: SparkSession, database: str) -> None:
     schema = schema_of(columns({"group_id": "string", "at": "timestamp"}))
     with settings_of(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
