@@ -94,6 +94,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, list[tuple[str, str, int, int]]]:
     """Return the rows of the last judgement of each day."""
     folder = f"{base}/{cluster}"
+    if not storage.exists(folder):
+        raise JobError(f"there is no folder {folder}: check --base and --cluster")
     judged: dict[str, dict[str, str]] = defaultdict(dict)
     for place in reversed(paths.verdict_summary_folders()):  # of two summaries, the newer version's counts
         for name in storage.files(f"{folder}/{place}"):

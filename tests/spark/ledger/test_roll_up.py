@@ -121,6 +121,16 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
     assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
 
 
+def test_a_cluster_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    base = tmp_path / "base"
+    judged(base, "a", 0, 0, stale=3)
+    judged(base, "quiet", 90, 0, stale=3)
+    given = ["--base", str(base), "--output", f"{tmp_path}/out", "--cluster", "a", "--cluster", "quiet"]
+    summary = run(spark, parse_arguments([*given, "--cluster", "tpyo"]))
+    assert summary["clusters"] == {"a": 1, "quiet": 0}
+    assert summary["failed"] == {"tpyo": f"there is no folder {base}/tpyo: check --base and --cluster"}
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
