@@ -11,6 +11,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.errors import JobError
 
+_DATASOURCES = "org.apache.spark.sql.execution.datasources"
+
 
 def jvm_of(spark: SparkSession, what: str) -> Any:
     """Return the driver's JVM.
@@ -45,6 +47,18 @@ def running_session() -> SparkSession | None:
 def runs_locally(spark: SparkSession) -> bool:
     """Return whether the driver's process is all there is of the cluster."""
     return str(spark.sparkContext.master).startswith("local")
+
+
+PARTITION_BY_PARTITION = {
+    "spark.sql.sources.partitionOverwriteMode": "dynamic",
+    "spark.sql.sources.commitProtocolClass": f"{_DATASOURCES}.SQLHadoopMapReduceCommitProtocol",
+    "spark.sql.parquet.output.committer.class": "org.apache.parquet.hadoop.ParquetOutputCommitter",
+}
+"""Settings for a write that replaces the partitions of its rows and no others.
+
+The committers are Spark's defaults. Its committer for S3, which it takes as soon as spark-hadoop-cloud is there,
+refuses such a write.
+"""
 
 
 @contextmanager

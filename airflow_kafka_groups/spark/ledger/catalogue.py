@@ -16,13 +16,12 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of
 
 TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
-_DYNAMIC = {"spark.sql.sources.partitionOverwriteMode": "dynamic"}
 
 
 def add_table(parser: argparse.ArgumentParser, what: str, option: str = TABLE_OPTION) -> None:
@@ -140,7 +139,7 @@ class CatalogueTable:
         if len(expected) == 1:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
         try:
-            with settings_of(self._spark, _DYNAMIC):
+            with settings_of(self._spark, PARTITION_BY_PARTITION):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
                 self._spark.sql(text, rows=keyed.select(*self._columns))

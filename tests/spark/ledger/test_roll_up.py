@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
+from airflow_kafka_groups.spark.session import settings_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -129,6 +130,27 @@ def test_a_cluster_that_is_not_there_is_named(spark: SparkSession, tmp_path: Pat
     summary = run(spark, parse_arguments([*given, "--cluster", "tpyo"]))
     assert summary["clusters"] == {"a": 1, "quiet": 0}
     assert summary["failed"] == {"tpyo": f"there is no folder {base}/tpyo: check --base and --cluster"}
+
+
+def test_days_are_replaced_also_by_a_committer_that_replaces_whole_tables_only(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """As Spark's own for S3, which it uses as soon as spark-hadoop-cloud is there; this one stands for it."""
+    base = tmp_path / "base"
+    judged(base, "c", 1, 0, stale=3)
+    spark.sql(f"CREATE DATABASE committed LOCATION '{tmp_path.as_uri()}/warehouse'")
+    given = ["--base", str(base), "--output", f"{tmp_path}/out", "--table", "committed.days"]
+    committer = "org.apache.spark.sql.execution.streaming.ManifestFileCommitProtocol"
+    try:
+        with settings_of(spark, {"spark.sql.sources.commitProtocolClass": committer}):
+            run(spark, parse_arguments(given))
+            last = judged(base, "c", 0, 0, stale=4)
+            run(spark, parse_arguments([*given, "--days", "1"]))
+        for rows in (spark.read.parquet(f"{tmp_path}/out"), spark.table("committed.days")):
+            assert [row[3] for row in stale(rows)] == ["3", "4"]
+            assert stale(rows)[1][2] == last
+    finally:
+        spark.sql("DROP DATABASE committed CASCADE")
 
 
 @pytest.mark.parametrize(
