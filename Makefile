@@ -92,7 +92,7 @@ test-yarn: $(STAMP) ## Run the Spark jobs on a real YARN, in client and cluster 
 build/spark-4.1/.installed: $(STAMP)
 	@echo "Setting up build/spark-4.1 …"
 	@$(BIN)/uv venv --quiet --clear --python $(BIN)/python build/spark-4.1
-	@$(BIN)/uv pip install --quiet --python build/spark-4.1/bin/python "pyspark==4.1.4"
+	@$(BIN)/uv pip install --quiet --python build/spark-4.1/bin/python "pyspark==4.1.4" numpy pyarrow
 	@touch $@
 
 test-lakes: build/spark-4.1/.installed ## Write the Spark jobs' tables to Delta (Spark 4.2) and Iceberg (Spark 4.1)
