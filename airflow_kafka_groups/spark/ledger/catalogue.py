@@ -21,6 +21,11 @@ from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_
 TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
+_NO_DATABASE = "Create its database, or name another catalogue"
+_UNKNOWN_FOLDER = (
+    "Keep that folder, it has the rows of earlier runs: without a metastore (spark.sql.catalogImplementation=hive), "
+    "Spark forgets its tables when a session ends. Set one up, or name another catalogue"
+)
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
@@ -72,8 +77,8 @@ class CatalogueTable:
             partitioned_by = self._partitioned_by()
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
-            remedy = f"it cannot be created or read ({first_line(exc)}). Create its database, or name another catalogue"
-            raise ArgumentError(option, name, remedy) from exc
+            remedy = _UNKNOWN_FOLDER if "LOCATION_ALREADY_EXISTS" in str(exc) else _NO_DATABASE
+            raise ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}") from exc
         found = {field.name: field.dataType.simpleString() for field in schema}
         version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
         if version != str(TABLE_FORMAT):

@@ -101,6 +101,16 @@ def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: 
         CatalogueTable(spark, "akg.newer", SCHEMA)
 
 
+def test_a_table_of_a_session_that_has_ended_is_not_to_be_deleted(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """Spark's own advice is to remove the folder. Without a metastore, each spark-submit is in this place."""
+    CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
+    shutil.copytree(tmp_path / "warehouse" / "lags", tmp_path / "warehouse" / "earlier")
+    with pytest.raises(ArgumentError, match=r"LOCATION_ALREADY_EXISTS.* Keep that folder.*catalogImplementation=hive"):
+        CatalogueTable(spark, f"{database}.earlier", SCHEMA)
+
+
 @pytest.mark.safety
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (cluster)"])
 def test_a_table_whose_other_rows_would_be_replaced_is_refused(spark: SparkSession, database: str, by: str) -> None:
