@@ -26,6 +26,9 @@ _UNKNOWN_FOLDER = (
     "Keep that folder, it has the rows of earlier runs: without a metastore (spark.sql.catalogImplementation=hive), "
     "Spark forgets its tables when a session ends. Set one up, or name another catalogue"
 )
+_NOT_HIVES = {"spark.sql.legacy.createHiveTableByDefault": "false"}
+"""A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
+
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
@@ -68,10 +71,11 @@ class CatalogueTable:
         kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
         described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
         try:
-            spark.sql(
-                f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
-                f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
-            )
+            with settings_of(spark, _NOT_HIVES):
+                spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
+                    f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
+                )
             spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
             schema = spark.table(self._quoted).schema
             partitioned_by = self._partitioned_by()

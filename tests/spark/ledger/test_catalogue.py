@@ -141,6 +141,16 @@ def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: S
     assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
 
 
+def test_a_table_is_of_sparks_default_format_also_where_older_sessions_made_hives(
+    spark: SparkSession, database: str
+) -> None:
+    """Hive's default is text: a line break in a name would be the end of a row."""
+    with settings_of(spark, {"spark.sql.legacy.createHiveTableByDefault": "true"}):
+        table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+        table.replace("c", rows_of(spark, ("a\nb", 1)), {"s1": 1})
+    assert [row["group_id"] for row in spark.table("akg.lags").collect()] == ["a\nb"]
+
+
 def test_a_table_of_sparks_catalogue_is_written_while_another_one_is_the_default(
     spark: SparkSession, database: str
 ) -> None:
