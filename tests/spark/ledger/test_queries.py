@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from tests.pages import DOCS
 from tests.spark.histories import HOUR, hour, seen, snapshot_id
+from tests.spark.judged import judge
 from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -99,6 +102,19 @@ EXPECTED: dict[str, list[tuple[Any, ...]]] = {
         ("plan", "gone", "u", 2, at(0), at(1)),
     ],
 }
+
+
+def test_the_files_of_all_clusters_are_read_as_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
+    """Their folders are no partitions of one table, which Spark calls conflicting."""
+    for number in (0, 1):
+        write_snapshot(tmp_path, number, seen(number))
+        judge(spark, tmp_path)
+    shutil.copytree(tmp_path / CLUSTER, tmp_path / "other")
+    (snippet,) = re.findall(r"```\n(spark\.read\.option\(.+?)\n```", PAGE, re.DOTALL)
+    rows = eval(snippet.replace("s3a://bucket/kafka-groups", tmp_path.as_uri()), {"spark": spark})
+    found = sorted((row["cluster"], row["snapshot_id"], row["verdict"]) for row in rows.collect())
+    judged = [(snapshot_id(0), "settling"), (snapshot_id(1), "stale")]
+    assert found == [(name, *each) for name in (CLUSTER, "other") for each in judged]
 
 
 def test_there_are_ten_queries_and_each_is_tested() -> None:
