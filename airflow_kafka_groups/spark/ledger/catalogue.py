@@ -71,11 +71,7 @@ class CatalogueTable:
         kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
         described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
         try:
-            with settings_of(spark, _NOT_HIVES):
-                spark.sql(
-                    f"CREATE TABLE IF NOT EXISTS {self._quoted} ({described}) PARTITIONED BY ({', '.join(keys)}) "
-                    f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
-                )
+            self._create(described)
             spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
             schema = spark.table(self._quoted).schema
             partitioned_by = self._partitioned_by()
@@ -101,6 +97,17 @@ class CatalogueTable:
             remedy = f"it is partitioned by {' and '.join(sorted(more))}, too, so a run that is repeated leaves rows"
             raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
         self._columns = schema.names
+
+    def _create(self, columns: str) -> None:
+        try:
+            with settings_of(self._spark, _NOT_HIVES):
+                self._spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {self._quoted} ({columns}) PARTITIONED BY ({', '.join(self._keys)}) "
+                    f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
+                )
+        except SPARK_ERRORS:  # of Delta, also if another job, such as another cluster's, was first
+            if not self._spark.catalog.tableExists(self._quoted):
+                raise
 
     def _empty(self, owner: str, partitions: Iterable[str], rows: DataFrame) -> None:
         """Remove the rows of partitions; rows of others do not replace them.

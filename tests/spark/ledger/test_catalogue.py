@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.columns import columns
@@ -139,6 +140,23 @@ def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: S
         for _ in range(2):
             CatalogueTable(spark, f"{database}.times", schema)
     assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
+
+
+def test_a_table_that_another_job_creates_at_the_same_time_is_used(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta ends all but one of several concurrent statements with an error, also with IF NOT EXISTS."""
+    asked = SparkSession.sql
+
+    def sql(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+        answer = asked(session, text, *more, **frames)
+        if text.startswith("CREATE TABLE"):
+            raise PySparkException("[DELTA_PROTOCOL_CHANGED] by a concurrent update")
+        return answer
+
+    monkeypatch.setattr(SparkSession, "sql", sql)
+    CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
+    assert counts(spark, "akg.lags", "snapshot_id") == {"s1": 1}
 
 
 def test_a_table_is_of_sparks_default_format_also_where_older_sessions_made_hives(
