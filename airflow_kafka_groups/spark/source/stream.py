@@ -113,6 +113,8 @@ class ChangesReader(DataSourceStreamReader):
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[Bucket]:
         """Assign the groups to buckets, on the driver."""
+        if start["batch"] == end["batch"]:  # Spark's first batch is one also if there was nothing
+            return []
         cluster_id, groups = self._list(end["batch"], start, end)
         self._token = self._token or self.state.mark()
         count = _buckets(end)

@@ -185,3 +185,22 @@ async def test_a_first_batch_that_is_repeated_on_another_cluster_fails_and_mixes
                 continue
             with pytest.raises(ConfigurationError, match="the stream has observed 'prod'"):
                 await asyncio.to_thread(reader.partitions, {"batch": 0}, begun)
+
+
+async def test_a_first_batch_without_groups_reads_none_that_the_second_returns_again(tmp_path: Path) -> None:
+    def answer(broker_id: int, version: int, request: Any) -> Any:
+        groups = {group.group_id: ErrorCode.none for group in request.groups}
+        return answers.offset_fetch(version, groups, {("t", 0): (1, ErrorCode.none)})
+
+    async with FakeCluster() as cluster:
+        cluster.control(OFFSET_FETCH, answer)
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "with.lag": "false", "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "0"}))
+        start = reader.initialOffset()
+        assert await asyncio.to_thread(reader.latestOffset, start, None) == start
+        cluster.groups.add("g")  # Spark makes a batch of the first offset, whichever it is
+        assert await asyncio.to_thread(reader.partitions, start, start) == []
+        end = await asyncio.to_thread(reader.latestOffset, start, None)
+        (bucket,) = await asyncio.to_thread(reader.partitions, start, end)
+        (new,) = await asyncio.to_thread(reader.read, bucket)
+        assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
