@@ -89,9 +89,11 @@ class ChangesReader(DataSourceStreamReader):
         start = position[0] if position and position[0] else self.initialOffset()
         wait = self._read_at + self.options.min_interval_seconds - time.monotonic()
         if wait > 0:
-            # Spark asks again at once, and stops the query between two calls only.
+            # Spark asks again at once, and stops the query between two calls only. With a trigger, it asks again when
+            # that is due next.
             time.sleep(min(wait, _WAIT_SECONDS))
-            return dict(start)
+            if wait > _WAIT_SECONDS:
+                return dict(start)
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
         # Its own number, so that another query in the folder is never what this one saw. Older offsets have none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,13 @@ async def test_a_first_batch_without_groups_reads_none_that_the_second_returns_a
         (bucket,) = await asyncio.to_thread(reader.partitions, start, end)
         (new,) = await asyncio.to_thread(reader.read, bucket)
         assert [(row["change"], row["group_id"]) for row in new.to_pylist()] == [("new", "g")]
+
+
+async def test_a_trigger_of_the_length_of_the_interval_reads_each_time(tmp_path: Path) -> None:
+    async with FakeCluster(groups={"g"}) as cluster:
+        options = {"kafka.bootstrap.servers": cluster.bootstrap, "state.path": str(tmp_path)}
+        reader = ChangesReader(SourceOptions.parse(options | {"min.interval.seconds": "1"}))
+        first = await asyncio.to_thread(reader.latestOffset, {"batch": 0}, None)
+        reader._read_at = time.monotonic() - 0.7  # triggers are punctual, and the reading before began late
+        cluster.groups.add("h")
+        assert (await asyncio.to_thread(reader.latestOffset, first, None))["batch"] == 2
