@@ -84,6 +84,8 @@ class SourceOptions:
         Raises ``ConfigurationError`` naming the option, its value (not a secret's) and the remedy.
         """
         given = {name.lower(): value for name, value in options.items()}
+        if given.get("provider") == "kafka_groups":  # CREATE TABLE
+            raise ConfigurationError("provider", None, "no table can be made of groups: CREATE TEMPORARY VIEW instead")
         settings = {name.removeprefix(KAFKA_PREFIX): v for name, v in given.items() if name.startswith(KAFKA_PREFIX)}
         for name, value in settings.items():
             _refuse_secret(name, value)

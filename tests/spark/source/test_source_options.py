@@ -24,6 +24,7 @@ SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a fil
     [
         ({}, "kafka.bootstrap.servers: give brokers as host:port"),
         ({**BROKERS, "inclde": "a"}, "inclde: no such option: use kafka.*, include, exclude"),
+        ({**BROKERS, "option.include": "a", "provider": "kafka_groups"}, "provider: no table can be made of groups"),
         ({**BROKERS, "groups.per.partition": "many"}, "groups.per.partition (got 'many'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "0"}, "groups.per.partition (got '0'): give a whole number from 1"),
         ({**BROKERS, "groups.per.partition": "9" * 5_000}, "9...): give a whole number from 1"),
