@@ -75,7 +75,9 @@ class Storage:
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
-        return str(self._path(self._path(path).getParent(), name).toString())
+        if (parent := self._path(path).getParent()) is None:
+            raise StorageError(f"{path} is the root of its storage: give a folder in it")
+        return str(self._path(parent, name).toString())
 
     def folders(self, folder: str) -> list[str]:
         """Return the sorted names of the folders in a folder; none if it does not exist."""
