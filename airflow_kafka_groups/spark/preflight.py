@@ -87,7 +87,8 @@ def prepare_kafka(spark: SparkSession, *, python_on_workers: bool = False, arrow
     warnings = prepare(spark)
     versions = {jar: _jar_version(spark, name) for jar, name in _CONNECTOR_CLASSES.items()}
     missing = [jar for jar, version in versions.items() if version is None]
-    remedy = f"submit with --packages {KAFKA_CONNECTOR}:{spark.version}, or with its jars in --jars"
+    remedy = f"submit with --packages {KAFKA_CONNECTOR}:{spark.version}, or with its jars in --jars (without "
+    remedy += "spark-submit: in PYSPARK_SUBMIT_ARGS, with pyspark-shell after it)"
     if missing:
         jars = "Kafka connector" if len(missing) == len(versions) else " and no ".join(missing)
         raise JobError(f"Spark has no {jars} on its class path, so it cannot read Kafka: {remedy}")
