@@ -90,9 +90,10 @@ class Output:
         others = [name for name in there if not name.startswith(of_run) and name not in marks]
         others.sort(key=lambda name: not name.startswith(_MARK))  # a run whose slice goes next learns of it
         if others and self._mode == "errorifexists":
-            raise JobError(
-                f"{self._path} exists and has {others[0]}: give another --output, or --output-mode append or overwrite"
-            )
+            remedy = "append or overwrite"
+            if (found := others[0]).startswith(f"{COLUMN}="):
+                found, remedy = f"{found} of another run", "append; overwrite deletes it, also if it is committed"
+            raise JobError(f"{self._path} exists and has {found}: give another --output, or --output-mode {remedy}")
         begun = self._has_room or any(name.startswith(of_run) for name in there)
         other_runs = [name for name in others if name.startswith(f"{COLUMN}=")]
         if begun and other_runs and self._mode == "overwrite":

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
 from tests.lab.workload.groups import commit_offsets
@@ -43,6 +44,31 @@ def test_a_try_whose_records_are_gone_names_the_way_on(
     summary = submit(*asked, "--start-over", "--on-data-loss", "skip-to-start")
     assert (summary["outcome"], summary["offsets_lost"], slices) == ("committed", 10, [5, 5])
     assert committed(kafka, "br", ("br", 0)) == [20]
+
+
+def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_committed_slices(
+    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path, spark: SparkSession
+) -> None:
+    fill(kafka, {("bo", 0): 20})
+    commit_offsets(kafka, {"bo": {("bo", 0): 0}})
+    admin, output = AdminClient(quiet(kafka)), tmp_path / "out"
+
+    def cut(records: DataFrame, context: Any) -> DataFrame:
+        if context.slice == 2:
+            for future in admin.delete_records([TopicPartition("bo", 0, 15)]).values():
+                future.result(timeout=30)
+        return records
+
+    transforms.cut = cut  # type: ignore[attr-defined]
+    asked = ["--group", "bo", "--transform", "users_transforms:cut", "--output", str(output)]
+    with pytest.raises(SPARK_ERRORS):
+        submit(*asked, "--max-records-per-slice", "5")
+    over = ("--start-over", "--on-data-loss", "skip-to-start")
+    said = r"out exists and has backlog_slice=.* of another run: give another --output, or --output-mode append; overw"
+    with pytest.raises(JobError, match=said):  # what the first one committed is nowhere else
+        submit(*asked, *over)
+    submit(*asked, *over, "--output-mode", "append")
+    assert sorted(row["offset"] for row in spark.read.parquet(str(output)).collect()) == [*range(5), *range(15, 20)]
 
 
 def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
