@@ -25,6 +25,9 @@ STREAM, DRIVER = "stream", "driver"
 """What an offset has beside its batch: the number of the stream, and that of the driver that planned the batch."""
 
 _MARK = "driver"
+_URI = re.compile(r"[a-z][a-z0-9+.-]+:/", re.IGNORECASE)
+"""How one begins; ``file:/folder``, as Hadoop writes it, has one slash."""
+
 _GIVES_WAY_S = 10.0
 """How long a task waits for another one to give way: that one lists a folder and deletes a file meanwhile."""
 
@@ -179,7 +182,11 @@ def _name(offset: Mapping[str, int]) -> str:
 
 @cache
 def _file_system(folder: str) -> tuple[Any, str]:
-    if "://" in folder:
-        system, root = fs.FileSystem.from_uri(folder)
+    if _URI.match(folder):
+        try:
+            system, root = fs.FileSystem.from_uri(folder)
+        except pa.ArrowInvalid as exc:
+            remedy = "give s3:// for S3, gs://, abfss://, hdfs://, or a path that all machines have mounted"
+            raise ConfigurationError("state.path", folder, f"pyarrow reads it, not Hadoop ({exc}): {remedy}") from None
         return system, str(root)
     return fs.LocalFileSystem(), folder

@@ -62,6 +62,17 @@ def test_a_file_that_a_killed_task_left_half_written_is_named_with_the_remedy(tm
     assert state.save(0, FIRST, look(("g", 0, 12, None, ""))) == saved
 
 
+@pytest.mark.parametrize("folder", ["s3a://bucket/state", "dbfs:/state"])
+def test_a_uri_that_only_spark_knows_is_named_with_the_remedy(folder: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"state\.path \(got '{folder}'\): .*give s3:// for S3, gs://"):
+        ChangeState(folder).mark()
+
+
+def test_a_local_folder_is_given_as_hadoop_writes_it(tmp_path: Path) -> None:
+    token = ChangeState(f"file:{tmp_path}").mark()
+    ChangeState(str(tmp_path)).require_shared(token)
+
+
 class Interrupted(fs._MockFileSystem):  # type: ignore[misc]  # one that is no local disk, in memory
     """A file system on which something happens before and after a call, by the number of the call."""
 
