@@ -90,9 +90,9 @@ class Output:
         others = [name for name in there if not name.startswith(of_run) and name not in marks]
         others.sort(key=lambda name: not name.startswith(_MARK))  # a run whose slice goes next learns of it
         if others and self._mode == "errorifexists":
-            remedy = "append or overwrite"
-            if (found := others[0]).startswith(f"{COLUMN}="):
-                found, remedy = f"{found} of another run", "append; overwrite deletes it, also if it is committed"
+            found, remedy = others[0], "append or overwrite"
+            if slices := [name for name in others if name.startswith(f"{COLUMN}=")]:
+                found, remedy = f"{slices[0]} of another run", "append; overwrite deletes it, also if it is committed"
             raise JobError(f"{self._path} exists and has {found}: give another --output, or --output-mode {remedy}")
         begun = self._has_room or any(name.startswith(of_run) for name in there)
         other_runs = [name for name in others if name.startswith(f"{COLUMN}=")]

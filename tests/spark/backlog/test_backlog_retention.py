@@ -63,6 +63,7 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
     asked = ["--group", "bo", "--transform", "users_transforms:cut", "--output", str(output)]
     with pytest.raises(SPARK_ERRORS):
         submit(*asked, "--max-records-per-slice", "5")
+    (output / "_writes-of-a-killed-run-1").touch()
     over = ("--start-over", "--on-data-loss", "skip-to-start")
     said = r"out exists and has backlog_slice=.* of another run: give another --output, or --output-mode append; overw"
     with pytest.raises(JobError, match=said):  # what the first one committed is nowhere else
