@@ -75,6 +75,8 @@ def process_backlog(
         if run is None:
             backlog = plan(admin, asked, observed)
             if not backlog.ranges:
+                if asked.start_over:
+                    record.abandon()
                 record = Record()  # nothing to process, so nothing to continue
             run = record.begin(asked.identity(), observed.committed, backlog, asked.max_records_per_slice)
         work = Work(admin, record, run, observed, cluster_id)

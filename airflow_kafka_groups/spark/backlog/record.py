@@ -132,8 +132,7 @@ class Record:
         :param size: the most offsets of a slice; 0 for one slice.
         """
         touched = self.touched()
-        if self._entries and self.ended is None:
-            self.append(ENDED, outcome=ABANDONED)
+        self.abandon()
         self._entries, self._number = [], self._number + 1
         self.append(
             RUN,
@@ -149,6 +148,11 @@ class Record:
             repeats=range_rows(overlap(backlog.ranges, touched)),
         )
         return _run(self._entries[0])
+
+    def abandon(self) -> None:
+        """Record that no process continues the newest run, if it did not end."""
+        if self._entries and self.ended is None:
+            self.append(ENDED, outcome=ABANDONED)
 
     def attempt(self, slices: Sequence[Slice]) -> None:
         """Record that this process begins to work on these slices, and what it may process once more."""

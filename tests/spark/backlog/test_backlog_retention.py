@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
-from tests.spark.kafka import Submit, committed, fill
+from tests.spark.kafka import Submit, add, committed, fill
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -70,6 +70,30 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
         submit(*asked, *over)
     submit(*asked, *over, "--output-mode", "append")
     assert sorted(row["offset"] for row in spark.read.parquet(str(output)).collect()) == [*range(5), *range(15, 20)]
+
+
+def test_a_run_is_given_up_also_where_nothing_is_left_to_read(
+    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
+) -> None:
+    def fail(records: Any) -> None:
+        raise ValueError("not yet")
+
+    def count(records: Any) -> None:
+        records.count()
+
+    fill(kafka, {("bn", 0): 9})
+    commit_offsets(kafka, {"bn": {("bn", 0): 2}})
+    asked = ["--group", "bn", "--transform", "users_transforms:work", "--records", str(tmp_path / "records")]
+    transforms.work = fail  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match="not yet"):
+        submit(*asked)
+    commit_offsets(kafka, {"bn": {("bn", 0): 9}})  # its consumer came back, and read everything
+    transforms.work = count  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match=r"Somebody else moved it.*--start-over"):
+        submit(*asked)
+    assert submit(*asked, "--start-over")["offsets"] == 0
+    add(kafka, {("bn", 0): 3})
+    assert submit(*asked)["offsets"] == 3
 
 
 def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
