@@ -95,7 +95,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         old = list(_old(layout, others, limits, now, snapshots_from))
         gone = [file_set for file_set in old if file_set.foreign is None]
         if kind is FileKind.SNAPSHOT:  # behind one that stays, a hole in the history would hide what was seen in it
-            gone = list(takewhile(lambda file_set: file_set.foreign is None, old))
+            before_hole = takewhile(lambda file_set: file_set.foreign is None or not file_set.is_whole, old)
+            gone = [file_set for file_set in before_hole if file_set.foreign is None]
         if gone and not any(removed.values()):
             _require_a_new_one(layout, now, limits)
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}

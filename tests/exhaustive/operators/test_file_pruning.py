@@ -303,6 +303,9 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
     rows.write_text("rows of somebody else")
     old, newest = "20200101T000000Z-0123abcd", "20200102T000000Z-0123abcd"
     (data / newest).mkdir()
+    manifest = tmp_path / scene.CLUSTER / "manifests" / f"{newest}.json"
+    manifest.parent.mkdir()
+    manifest.write_text("{}")
     (data / old).symlink_to(table)
     found = prune(tmp_path)
     assert rows.exists()

@@ -91,3 +91,19 @@ def test_the_checksums_of_a_storage_that_hadoop_has_copied_keep_no_clean_up(tmp_
     found = run(tmp_path)
     assert (found.removed["cleanup"], found.foreign) == ((old,), {})
     assert not [path for path in tmp_path.rglob(f"*{old}*")]
+
+
+def test_what_somebody_put_beside_the_rows_of_no_snapshot_keeps_no_later_snapshot(tmp_path: Path) -> None:
+    """A file in what a killed snapshot left of its rows kept all later ones for good; of one that counts, it has to."""
+    mine = write(tmp_path, f"data/{id_of(90)}/notes.txt", {})
+    later = [snapshot(tmp_path, days) for days in (80, 70)]
+    snapshot(tmp_path, 0)
+    found = run(tmp_path)
+    assert found.removed["snapshot"] == tuple(path.stem for path in later)
+    assert list(found.foreign) == [f"snapshot {mine.parent.name}"]
+    assert [path.exists() for path in (mine, *later)] == [True, False, False]
+    counts = snapshot(tmp_path, 65)
+    write(tmp_path, f"data/{counts.stem}/notes.txt", {})
+    snapshot(tmp_path, 63)
+    assert run(tmp_path).removed["snapshot"] == ()
+    assert counts.exists()
