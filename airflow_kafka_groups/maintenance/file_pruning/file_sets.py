@@ -41,6 +41,9 @@ class FileKind(StrEnum):
     LISTING = "listing"
 
 
+_TABLES = [name for name in TableName if name is not TableName.ARCHIVES]
+"""The tables with a partition for each snapshot. Archives have what was deleted, and stay."""
+
 # For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files, in the order in
 # which they are removed. The manifest of a snapshot comes first: without its rows, it would stop every job. What says
 # that the rows of a plan and a backup are ours comes last: without it, nobody would remove the others.
@@ -53,7 +56,7 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.VERDICTS, re.compile(rf"({ID})"), True),
         *(
             place
-            for table in (TableName.VERDICTS, TableName.OBSERVATIONS)
+            for table in _TABLES
             for place in (
                 (paths.summaries(table), re.compile(rf"({ID})\.json"), False),
                 (paths.table(table), re.compile(rf"snapshot_id=({ID})"), True),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.report.page import HEAD
@@ -107,3 +108,23 @@ def test_what_somebody_put_beside_the_rows_of_no_snapshot_keeps_no_later_snapsho
     snapshot(tmp_path, 63)
     assert run(tmp_path).removed["snapshot"] == ()
     assert counts.exists()
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_tables_of_lag_go_with_their_snapshot(tmp_path: Path, *, alone: bool) -> None:
+    """A report each hour left five files for good: 44,000 in a year, beside what observations and verdicts lost."""
+    names = [name for name in TableName if name.startswith("lag_")]
+    recent = snapshot(tmp_path, 0).stem
+    old = id_of(70) if alone else snapshot(tmp_path, 70).stem  # what earlier prunings have left is alone
+    kept, gone = (
+        [
+            write(tmp_path, f"summaries/lag_partitions/{id_}.json", {"job": "lag_report", "snapshot_id": id_}),
+            *(write(tmp_path, f"tables/{name}/snapshot_id={id_}/part-0.parquet", {}) for name in names),
+        ]
+        for id_ in (recent, old)
+    )
+    archive = write(tmp_path, f"tables/archives/archive_id={old}-0a1b2c3d/by_group=a/part-0.parquet", {})
+    assert run(tmp_path).removed["snapshot"] == (old,)
+    assert len(gone) == 5
+    assert all(path.exists() for path in (*kept, archive))
+    assert not [path for path in tmp_path.rglob(f"*{old}*") if "archives" not in path.parts]
