@@ -216,8 +216,8 @@ OTHER_FORMS: dict[str, dict[str, Any]] = {
     "change_days": {
         "default": "365d",
         "title": "Keep changes",
-        "description": "Records of offsets that were reset, altered, restored or deleted, and long listings. A number "
-        "is in days.",
+        "description": "Records of offsets that were reset, altered, restored or deleted, long listings, and backlogs "
+        "for Spark. A number is in days.",
         **_DURATION,
         "minimum": 1,
         "examples": ["365d", "730d"],

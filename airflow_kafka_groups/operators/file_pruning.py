@@ -25,8 +25,8 @@ class PruneFilesOperator(DryRunOperator):
     :param snapshot_days: age limit of snapshots, in days or such as ``"8w"``: at least a day, and longer than the idle
         time of stale groups. Default 60 (templated).
     :param cleanup_days: age limit of plans, backups, audit records and reports in days. Default 730 (templated).
-    :param change_days: age limit of records of changed offsets and of long listings in days; those of tasks that
-        set offsets stay for a year at least. Default 365 (templated).
+    :param change_days: age limit of records of changed offsets, of long listings and of backlogs for Spark in days;
+        records of tasks that set offsets stay for a year at least. Default 365 (templated).
     :param keep_newest: number of each kind that are kept regardless of age, at least 1. Default 10 (templated).
     :param dry_run: only report what would be removed. Default true (templated).
     :param kafka_groups_conn_id: the connection; only its id is used. Default ``kafka_groups_default`` (templated).
@@ -71,6 +71,7 @@ class PruneFilesOperator(DryRunOperator):
                 FileKind.CLEANUP: self.cleanup_days,
                 FileKind.CHANGE: self.change_days,
                 FileKind.LISTING: self.change_days,
+                FileKind.BACKLOG: self.change_days,
             },
             keep_newest=self.keep_newest,
         )

@@ -1,4 +1,4 @@
-"""The sets of files of a cluster: a snapshot, a clean-up, a change of offsets or a listing with all that belongs to it.
+"""The sets of files of a cluster: a snapshot, a clean-up, a change of offsets, a listing or a backlog, with all of it.
 
 Sets are found by the names of files and folders alone. What is in them is looked at for one set at a time, by whoever
 is about to remove it: a folder may have the snapshots of a year. Other files in the same folders are not touched.
@@ -39,6 +39,7 @@ class FileKind(StrEnum):
     CLEANUP = "cleanup"
     CHANGE = "change"
     LISTING = "listing"
+    BACKLOG = "backlog"
 
 
 _TABLES = [name for name in TableName if name is not TableName.ARCHIVES]
@@ -78,6 +79,8 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result)\.json"), False),
     ),
     FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
+    # Not its folder: what the job made of the records is the user's.
+    FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
 }
 # What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
 _IN_FOLDER = re.compile(
@@ -101,6 +104,7 @@ _OWN_NAME = {
     paths.BACKUPS: "plan_id",
     paths.CHANGES: "run_id",
     paths.LISTINGS: "",
+    paths.BACKLOGS: "",
 }
 _FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: OBSERVATIONS_FORMATS}
 _REPORT_BEGINS = HEAD.encode()

@@ -20,7 +20,7 @@ from tests.unit.operators import scene
 
 pytestmark = pytest.mark.safety
 
-DAYS = {FileKind.SNAPSHOT: 60.0, FileKind.CLEANUP: 730.0, FileKind.CHANGE: 365.0, FileKind.LISTING: 365.0}
+DAYS = {**dict.fromkeys(FileKind, 365.0), FileKind.SNAPSHOT: 60.0, FileKind.CLEANUP: 730.0}
 
 
 def run(storage: Path, *, newest: int = 1, dry_run: bool = False, **days: float) -> PruneReport:

@@ -13,7 +13,9 @@ from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.report.page import HEAD
+from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
 from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 
 
@@ -128,3 +130,27 @@ def test_the_tables_of_lag_go_with_their_snapshot(tmp_path: Path, *, alone: bool
     assert len(gone) == 5
     assert all(path.exists() for path in (*kept, archive))
     assert not [path for path in tmp_path.rglob(f"*{old}*") if "archives" not in path.parts]
+
+
+def test_the_offsets_that_spark_was_given_go_and_what_it_made_of_the_records_stays(
+    admin: FakeAdmin, tmp_path: Path
+) -> None:
+    """Each backlog left a group's offsets and the job's result for good; the records are the user's."""
+    snapshot_id = scene.judged_once(admin, tmp_path, ["a"])
+    found: list[tuple[Path, ...]] = []
+    for days in (70, 0):
+        made = write_backlog(
+            Layout(tmp_path, scene.CLUSTER), snapshot_id, "a", datetime.now(UTC) - timedelta(days=days)
+        )
+        result = {"job": "process_group_backlog", "backlog_id": made.backlog_id, "outcome": "failed"}
+        write(tmp_path, f"backlogs/{made.backlog_id}-result.json", result)
+        mine = write(
+            tmp_path, f"backlogs/{made.backlog_id}/backlog_slice={made.backlog_id}-000001-1/part-0.parquet", {}
+        )
+        record = write(tmp_path, f"backlogs/_backlog_records/0a1b2c3d/00000{len(found) + 1}/000001.json", {})
+        found.append((Path(str(made.path)), Path(str(made.result_path)), mine, record))
+    left = write(tmp_path, f"backlogs/.{found[0][0].name}.0a1b2c3d.tmp", {})
+    removed = run(tmp_path).removed["backlog"]
+    assert removed == (found[0][0].stem,)
+    assert [[path.exists() for path in paths] for paths in found] == [[False, False, True, True], [True] * 4]
+    assert not left.exists()
