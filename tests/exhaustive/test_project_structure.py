@@ -53,6 +53,7 @@ ELSEWHERE = {
     "maintenance/deletion/audit.py": "exhaustive/operators/test_deletion_records.py",
     "maintenance/file_pruning/prune.py": "exhaustive/operators/test_file_pruning.py",
     "maintenance/file_pruning/file_sets.py": "exhaustive/operators/test_file_pruning.py",
+    "maintenance/file_pruning/snapshots_left.py": "unit/operators/pruning/test_what_pruning_keeps.py",
     "maintenance/journal/": "unit/maintenance/journal/test_journal.py",
     "maintenance/keep_alive/": "unit/maintenance/keep_alive/test_service.py",
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",

@@ -26,7 +26,13 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.records import KEPT_AT, KEPT_UNTIL, KINDS, brought_back
+from airflow_kafka_groups.maintenance.keep_alive.records import (
+    KAFKA_CLUSTER_ID,
+    KEPT_AT,
+    KEPT_UNTIL,
+    KINDS,
+    brought_back,
+)
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -107,6 +113,8 @@ _OWN_NAME = {
     paths.BACKLOGS: "",
 }
 _FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: OBSERVATIONS_FORMATS}
+# The fields with times from which idle times count, for clean-ups.
+_COUNTS_FROM = {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}
 _REPORT_BEGINS = HEAD.encode()
 _BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""
@@ -136,6 +144,7 @@ class FileSet:
     :param inner: the folders in its folders, the innermost first.
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
+    :param named: the Kafka clusters that its records of groups name; one may name none.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
     :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
@@ -147,6 +156,7 @@ class FileSet:
     inner: list[StoragePath] = field(default_factory=list)
     foreign: str | None = None
     until: datetime | None = None
+    named: set[str | None] = field(default_factory=set)
     expires_at: datetime | None = None
     is_of_task: bool = False
 
@@ -218,11 +228,8 @@ class FileSet:
         """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
         for path in self.files:
             remove_file(path)
-        for folder in self.inner:
+        for folder in (*self.inner, *(found.path for found in self.found if found.is_folder)):
             remove_folder(folder)
-        for found in self.found:
-            if found.is_folder:
-                remove_folder(found.path)
 
 
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
@@ -252,7 +259,9 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
-    file_set.is_of_task |= TASK_RUN in content and path.name.endswith(_BEFORE_ENDING)  # a dry run has no such file
+    if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
+        file_set.is_of_task |= TASK_RUN in content
+        file_set.named.add(content.get(KAFKA_CLUSTER_ID))
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:
@@ -260,7 +269,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
         spares_none = folder == paths.CHANGES and content.get("dry_run") is True  # a keep-alive's has the times, too
-        names = () if spares_none else _counts_from(folder)
+        names = () if spares_none else _COUNTS_FROM.get(folder, ())
         times = [parse_time(content[name]) for name in names if name in content]
         if path.name.endswith(_BEFORE_ENDING) and not times and brought_back(content):
             times = [file_set.made_at]  # as earlier versions recorded it
@@ -270,11 +279,6 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
         return f"{path} is not what its name says"
     file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
     return None if same else f"{path} is not what its name says"
-
-
-def _counts_from(folder: str) -> tuple[str, ...]:
-    """Return the fields with times from which idle times count, for clean-ups."""
-    return {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}.get(folder, ())
 
 
 def _why_unproven(one: FileSet) -> str | None:

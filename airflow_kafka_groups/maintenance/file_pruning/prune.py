@@ -13,18 +13,17 @@ which may show their groups idle. The record of a task that sets offsets stays f
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
-from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet, find_sets
-from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
-from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 
 _LONGEST_PAUSE = timedelta(days=32)
@@ -86,13 +85,13 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}
     files = 0
-    snapshots_from = _oldest_snapshot(layout, ())
+    snapshots = SnapshotsLeft(layout)
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = find_sets(layout, kind)
         whole = [file_set for file_set in sets if file_set.is_whole]
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
-        old = list(_old(layout, others, limits, now, snapshots_from))
+        old = list(_old(layout, others, limits, now, snapshots))
         gone = [file_set for file_set in old if file_set.foreign is None]
         if kind is FileKind.SNAPSHOT:  # behind one that stays, a hole in the history would hide what was seen in it
             before_hole = takewhile(lambda file_set: file_set.foreign is None or not file_set.is_whole, old)
@@ -105,28 +104,28 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
             if not dry_run:
                 file_set.remove()
         if kind is FileKind.SNAPSHOT:
-            snapshots_from = _oldest_snapshot(layout, {file_set.id for file_set in gone})
+            snapshots.remove(file_set.id for file_set in gone)
         removed[kind.value] = tuple(file_set.id for file_set in gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
 
 
 def _old(
-    layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: datetime, snapshots_from: datetime | None
+    layout: Layout, sets: Sequence[FileSet], limits: PruningLimits, now: datetime, snapshots: SnapshotsLeft
 ) -> Iterator[FileSet]:
     """Yield the sets that are old enough to be removed; hardly any others are looked into.
 
-    :param snapshots_from: the time of the oldest snapshot that is left: groups may seem to be idle since then.
+    :param snapshots: those that are left: groups may seem to be idle since the oldest of them.
     """
     for one in sets:
         days = limits.days[one.kind]
         if now - one.made_at <= timedelta(days=days):
             continue
-        if one.is_of_wanted_groups and snapshots_from is not None and one.made_at >= snapshots_from:
+        if one.is_of_wanted_groups and snapshots.are_here_from(one.made_at):
             continue  # whatever it says: those of a year are not read each day to find that out
         one.look_into(layout.cluster)
         if one.until is not None:
-            if snapshots_from is not None and one.ages_from >= snapshots_from:
+            if snapshots.are_from(one.ages_from, one.named):
                 continue
             days = max(days, limits.days.get(FileKind.SNAPSHOT, 0.0))
         if one.is_of_task:
@@ -151,15 +150,3 @@ def _require_a_new_one(layout: Layout, now: datetime, limits: PruningLimits) -> 
             f"is {age} old by this machine's clock ({now.isoformat()}), and more than {most} may mean "
             "that this clock is ahead. If it is not, such as after a pause of the DAGs, take a snapshot first"
         )
-
-
-def _oldest_snapshot(layout: Layout, removed: Collection[str]) -> datetime | None:
-    """Return the time of the oldest snapshot in the storage, ``None`` if there is none.
-
-    Other folders count, too: connections to the same cluster heed each other's records.
-
-    :param removed: the ids of snapshots of this cluster that are removed, or would be.
-    """
-    folders = [layout, *(other for other, _ in other_folders(layout))]
-    found = [id_ for folder in folders for id_ in snapshot_ids(folder) if folder != layout or id_ not in removed]
-    return min(map(time_of, found), default=None)

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
@@ -227,3 +228,55 @@ def test_the_result_of_a_dry_run_of_a_reset_by_a_distance_moves_nothing_twice(tm
     restore(tmp_path, 0)
     assert run(tmp_path, change=3).removed["change"] == (run_id,)
     assert not path.exists()
+
+
+MINE, OTHER = "aBcDeFgHiJkLmNoPqRsTuV", "zYxWvUtSrQpOnMlKjIhGfE"
+
+
+@pytest.mark.parametrize(
+    ("named", "taken", "newest", "kept"),
+    [
+        (MINE, [OTHER], OTHER, False),
+        (MINE, [MINE], MINE, True),
+        (MINE, [MINE, OTHER], OTHER, True),
+        (MINE, [OTHER, MINE], MINE, True),
+        (None, [OTHER], OTHER, True),
+    ],
+    ids=["of another cluster", "of this one", "switched since", "switched to it", "by a version that named no cluster"],
+)
+def test_the_old_snapshots_of_another_cluster_keep_no_record(
+    admin: FakeAdmin, tmp_path: Path, named: str | None, taken: list[str], newest: str, kept: bool
+) -> None:
+    """A folder that nobody uses any more kept each record of all clusters for good, which each deletion reads."""
+    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.judged_once(admin, tmp_path, ["a"]))
+    content = read_json(template, "it", MaintenanceError)
+    for days, of in zip((900, 800, 10), (*taken, *[newest] * (3 - len(taken))), strict=True):
+        of_other = {"snapshot_id": id_of(days), "cluster": "former", "kafka_cluster_id": of}
+        write(tmp_path, f"manifests/{of_other['snapshot_id']}.json", {**content, **of_other}, "former")
+    old, _ = restore(tmp_path, 500), restore(tmp_path, 0)
+    if named is not None:
+        old.write_text(json.dumps({**json.loads(old.read_text()), "kafka_cluster_id": named}))
+    assert len(run(tmp_path).removed["change"]) == (0 if kept else 1)
+    assert old.exists() is kept
+
+
+def test_the_folders_of_other_clusters_are_listed_once_and_only_for_a_record_that_is_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By count: each of a storage's prunings listed all snapshots of all clusters twice, for nothing on most days."""
+    snapshot(tmp_path, 0)
+    snapshot(tmp_path, 900, "former")
+    restore(tmp_path, 0)
+    listed, real = list[str](), Path.iterdir
+
+    def noted(folder: Path) -> Any:
+        listed.append(str(folder.relative_to(tmp_path)))
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+    assert run(tmp_path).removed["change"] == ()
+    assert not [folder for folder in listed if folder.startswith("former")]
+    old = [restore(tmp_path, days) for days in (500, 400)]
+    assert run(tmp_path).removed["change"] == ()
+    assert all(path.exists() for path in old)
+    assert listed.count("former/manifests") == 1
