@@ -88,7 +88,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     snapshots = SnapshotsLeft(layout)
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = find_sets(layout, kind)
-        whole = [file_set for file_set in sets if file_set.is_whole]
+        # Those of a time to come, by a clock that was ahead, are no newest ones, and are not old.
+        whole = [file_set for file_set in sets if file_set.is_whole and file_set.made_at <= now + CLOCK_SLACK]
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
         old = list(_old(layout, others, limits, now, snapshots))

@@ -280,3 +280,12 @@ def test_the_folders_of_other_clusters_are_listed_once_and_only_for_a_record_tha
     assert run(tmp_path).removed["change"] == ()
     assert all(path.exists() for path in old)
     assert listed.count("former/manifests") == 1
+
+
+def test_files_of_a_time_to_come_take_no_place_among_the_newest(tmp_path: Path) -> None:
+    """A worker's clock was a year ahead for some hours: after a pause, all backups from before it were removed."""
+    ids = map(id_of, (90, 80, -300, -301))
+    backups = [write(tmp_path, f"backups/{id_}.json", {"plan_id": id_}) for id_ in ids]
+    snapshot(tmp_path, 0)
+    assert run(tmp_path, cleanup=60, newest=2).removed["cleanup"] == ()
+    assert all(path.exists() for path in backups)
