@@ -97,6 +97,7 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         if kind is FileKind.SNAPSHOT:  # behind one that stays, a hole in the history would hide what was seen in it
             before_hole = takewhile(lambda file_set: file_set.foreign is None or not file_set.is_whole, old)
             gone = [file_set for file_set in before_hole if file_set.foreign is None]
+            gone = list(_not_waited_for(gone, snapshots, now))
         if gone and not any(removed.values()):
             _require_a_new_one(layout, now, limits)
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
@@ -133,6 +134,13 @@ def _old(
             days = max(days, _DAYS_OF_TASKS)
         if now - one.ages_from > timedelta(days=days):
             yield one
+
+
+def _not_waited_for(gone: Sequence[FileSet], snapshots: SnapshotsLeft, now: datetime) -> Iterator[FileSet]:
+    """Yield the snapshots that no plan in another folder goes by: what they show in use, it would delete."""
+    named = {cluster for one in gone for cluster in one.named}
+    needed_from = snapshots.needed_from(named, now) if gone else None
+    yield from takewhile(lambda one: needed_from is None or one.made_at < needed_from, gone)
 
 
 def _require_a_new_one(layout: Layout, now: datetime, limits: PruningLimits) -> None:

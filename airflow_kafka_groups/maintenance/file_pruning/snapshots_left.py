@@ -1,7 +1,8 @@
-"""The snapshots that a pruning leaves, in all folders of the storage: records of groups outlive those from before them.
+"""The snapshots that a pruning leaves, in all folders of the storage, and what they are needed for.
 
-Connections to the same cluster heed each other's records. A folder of another cluster, which may have had its last
-snapshot years ago, keeps no record.
+Connections to the same cluster heed each other's records and snapshots. So records of groups outlive the snapshots from
+before them in any of these folders, and a snapshot outlives the plans in the others that it may show in use. A folder
+of another cluster, which may have had its last snapshot years ago, keeps nothing.
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from functools import cached_property
 
-from airflow_kafka_groups.contracts.ids import time_prefix
-from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
+from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS
+from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.journal.files import read_few
-from airflow_kafka_groups.maintenance.keep_alive.records import other_folders
+from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.keep_alive.records import may_be_of, other_folders
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 _MOST_READ = 1_000
-"""The most manifests of a folder that are read to know that none is of a cluster: with more, one may be."""
+"""The most manifests of a folder that are read to know that none is of a cluster: with more, one may be. Of plans, so
+many of the newest are read."""
 
 
 class SnapshotsLeft:
@@ -27,13 +34,33 @@ class SnapshotsLeft:
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
         self._own = snapshot_ids(layout)
-        self._others: list[tuple[Layout, list[str]]] | None = None
         self._clusters: dict[tuple[str, str], str | None] = {}
 
     def remove(self, snapshot_ids: Iterable[str]) -> None:
         """Leave out snapshots of this folder that are removed, or would be."""
         gone = set(snapshot_ids)
         self._own = [id_ for id_ in self._own if id_ not in gone]
+
+    @cached_property
+    def _others(self) -> list[tuple[Layout, list[str]]]:
+        """The other folders, and the snapshots in each."""
+        return [(other, snapshot_ids(other)) for other, _ in other_folders(self._layout)]
+
+    def needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
+        """Return from when on plans in other folders, which may be carried out yet, go by snapshots of this one.
+
+        :param clusters: the ids of the clusters of these snapshots; one that is not known may be any.
+
+        ``None`` if there is no such plan among the newest of a folder. Raises ``StorageError``.
+        """
+        found: list[datetime] = []
+        for other, ids in self._others:
+            if None not in clusters and not any(may_be_of(other, cluster, ids) for cluster in clusters):
+                continue
+            for folder in (other.root / kind for kind in (PLANS, PRUNE_PLANS)):
+                plans = [folder / f"{plan_id}.json" for plan_id in list_ids(folder)[-_MOST_READ:]]
+                found += filter(None, read_few(lambda path: _judged_at(path, now), plans))
+        return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:
         """Return whether this folder has a snapshot of this time or from before."""
@@ -48,8 +75,6 @@ class SnapshotsLeft:
         """
         if self.are_here_from(at):
             return True
-        if self._others is None:
-            self._others = [(other, snapshot_ids(other)) for other, _ in other_folders(self._layout)]
         known = clusters if clusters and None not in clusters else ()
         earlier = ((other, _until(ids, at)) for other, ids in self._others)
         return any(ids and self._may_be_of(other, ids, known) for other, ids in earlier)
@@ -70,6 +95,18 @@ class SnapshotsLeft:
             except SnapshotError:
                 self._clusters[key] = None
         return self._clusters[key]
+
+
+def _judged_at(path: StoragePath, now: datetime) -> datetime | None:
+    """Return when the snapshot of a plan was taken; ``None`` for one that is not carried out any more."""
+    try:
+        header = read_json(path, "the plan", PlanError, formats=None)  # a newer version's may be carried out by that
+        expires_at, snapshot_id = parse_time(header["expires_at"]), header["snapshot_id"]
+    except StorageError:
+        raise
+    except (MaintenanceError, KeyError, TypeError, ValueError):
+        return None
+    return time_of(snapshot_id) if is_id(snapshot_id) and expires_at > now - CLOCK_SLACK else None
 
 
 def _until(ids: list[str], at: datetime) -> list[str]:

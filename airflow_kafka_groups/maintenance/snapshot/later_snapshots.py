@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, loa
 from airflow_kafka_groups.maintenance.storage import Layout
 
 _BEFORE = 10
-_LONGEST = timedelta(hours=6)
+SLOWEST = timedelta(hours=6)
 """How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
 
 
@@ -88,7 +88,7 @@ def _later(
     may_be_copied: bool = False,
 ) -> Iterator[SnapshotReader]:
     place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
-    before = bisect_left(ids, time_prefix(began_at - _LONGEST))
+    before = bisect_left(ids, time_prefix(began_at - SLOWEST))
     for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
         if id_ in known:
             continue

@@ -1,0 +1,69 @@
+"""A pruning of files in another folder of the storage: what its snapshots showed of a plan's groups stays known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import FakeGroup, Ticking
+from tests.unit.maintenance.deletion.steps import delete, fates
+from tests.unit.maintenance.scene import LATER, POLICY, layout_in, planned
+
+pytestmark = pytest.mark.safety
+
+WAITS = replace(POLICY, max_plan_age_seconds=timedelta(days=7).total_seconds())
+
+
+async def test_what_another_connection_has_shown_in_use_is_kept_though_its_snapshots_are_pruned(tmp_path: Path) -> None:
+    """A team keeps its snapshots for two days, and a plan waits for its approval for four."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    plan = await planned(admin, layout, WAITS)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    admin.groups["a"] = FakeGroup(members=1)
+    await take_snapshot(admin, team, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"] = FakeGroup()
+    await take_snapshot(admin, team, now=Ticking(LATER + timedelta(days=4)))
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=False)
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=4, hours=2)))
+    assert fates(report) == {"a": "kept:alive_before"}
+
+
+@pytest.mark.parametrize(
+    ("days", "of", "plan", "removed"),
+    [
+        (4, None, "waits", 1),
+        (8, None, "waits", 2),
+        (4, "another", "waits", 2),
+        (4, None, "is damaged", 2),
+        (4, None, "is of a newer version", 1),
+    ],
+    ids=["it waits", "it has expired", "of another cluster", "damaged", "of a newer version"],
+)
+async def test_a_snapshot_outlives_the_plans_in_other_folders_that_it_may_show_in_use(
+    tmp_path: Path, days: int, of: str | None, plan: str, removed: int
+) -> None:
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    known, admin.cluster = admin.cluster, of or admin.cluster
+    await take_snapshot(admin, team, now=Ticking(LATER - timedelta(days=1)))
+    admin.cluster = known
+    header = layout.plan((await planned(admin, layout, WAITS)).plan_id)
+    if plan == "is damaged":
+        header.write_bytes(b"{}")
+    elif plan == "is of a newer version":
+        header.write_bytes(header.read_bytes().replace(b'"format": 3', b'"format": 99'))
+    admin.cluster = of or admin.cluster
+    for after in (timedelta(hours=1), timedelta(days=days)):
+        await take_snapshot(admin, team, now=Ticking(LATER + after))
+    limits, now = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), LATER + timedelta(days=days, hours=1)
+    for dry_run in (True, False):
+        assert len(prune(team, limits, now=now, dry_run=dry_run).removed["snapshot"]) == removed
