@@ -235,15 +235,15 @@ class FileSet:
 def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
     """Return the file sets of one kind, oldest first, including incomplete ones. Raises ``StorageError``."""
     sets: dict[str, FileSet] = {}
+    # A folder that only seems to be absent would leave half of a set behind.
+    listed = {name: list_kinds(layout.root / name) for name in dict.fromkeys(place[0] for place in _PLACES[kind])}
     for folder, pattern, is_folder in _PLACES[kind]:
-        place = layout.root / folder
-        # A folder that only seems to be absent would leave half of a set behind.
-        for name, kinds in list_kinds(place).items():
+        for name, kinds in listed[folder].items():
             torn = None if is_folder else _TORN.fullmatch(name) or _CHECKSUM.fullmatch(name)
             if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
                 file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
                 is_odd = kinds != {is_folder}
-                file_set.found.append(_Found(place / name, folder, is_folder, torn is not None, is_odd))
+                file_set.found.append(_Found(layout.root / folder / name, folder, is_folder, torn is not None, is_odd))
     return [sets[id_] for id_ in sorted(sets)]
 
 

@@ -13,10 +13,11 @@ which may show their groups idle. The record of a task that sets offsets stays f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import takewhile
+from functools import cache, partial
+from itertools import chain, takewhile
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
@@ -85,9 +86,9 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}
     files = 0
-    snapshots = SnapshotsLeft(layout)
+    snapshots, found = SnapshotsLeft(layout), cache(partial(find_sets, layout))  # each folder is listed once
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
-        sets = find_sets(layout, kind)
+        sets = found(kind)
         # Those of a time to come, by a clock that was ahead, are no newest ones, and are not old.
         whole = [file_set for file_set in sets if file_set.is_whole and file_set.made_at <= now + CLOCK_SLACK]
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
@@ -99,7 +100,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
             gone = [file_set for file_set in before_hole if file_set.foreign is None]
             gone = list(_not_waited_for(gone, snapshots, now))
         if gone and not any(removed.values()):
-            _require_a_new_one(layout, now, limits)
+            every = chain.from_iterable(map(found, FileKind))
+            _require_a_new_one(layout, every, now, limits)
         foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
         for file_set in gone:
             files += len(file_set.files)
@@ -143,14 +145,13 @@ def _not_waited_for(gone: Sequence[FileSet], snapshots: SnapshotsLeft, now: date
     yield from takewhile(lambda one: needed_from is None or one.made_at < needed_from, gone)
 
 
-def _require_a_new_one(layout: Layout, now: datetime, limits: PruningLimits) -> None:
+def _require_a_new_one(layout: Layout, every: Iterable[FileSet], now: datetime, limits: PruningLimits) -> None:
     """Raise ``MaintenanceError`` if the newest set of all kinds is old: the clock that says so may be ahead.
 
     A set with a time to come proves nothing: another worker's clock was ahead when it was made.
     """
     shortest = timedelta(days=min(limits.days.values(), default=0.0))
     longest = min(max(shortest, timedelta(days=1)), _LONGEST_PAUSE)
-    every = (one for kind in FileKind for one in find_sets(layout, kind))
     newest = max((one for one in every if one.made_at <= now + CLOCK_SLACK), key=lambda one: one.made_at)
     if (ago := now - newest.made_at) > longest:
         age, most = show_duration(round(ago.total_seconds())), show_duration(longest.total_seconds())

@@ -33,13 +33,17 @@ class SnapshotsLeft:
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
-        self._own = snapshot_ids(layout)
+        self._gone: set[str] = set()
         self._clusters: dict[tuple[str, str], str | None] = {}
 
-    def remove(self, snapshot_ids: Iterable[str]) -> None:
+    def remove(self, ids: Iterable[str]) -> None:
         """Leave out snapshots of this folder that are removed, or would be."""
-        gone = set(snapshot_ids)
-        self._own = [id_ for id_ in self._own if id_ not in gone]
+        self._gone.update(ids)
+
+    @cached_property
+    def _own(self) -> list[str]:
+        """Those of this folder, as they were found."""
+        return snapshot_ids(self._layout)
 
     @cached_property
     def _others(self) -> list[tuple[Layout, list[str]]]:
@@ -64,7 +68,7 @@ class SnapshotsLeft:
 
     def are_here_from(self, at: datetime) -> bool:
         """Return whether this folder has a snapshot of this time or from before."""
-        return bool(_until(self._own, at))
+        return not self._gone.issuperset(_until(self._own, at))
 
     def are_from(self, at: datetime, clusters: Collection[str | None]) -> bool:
         """Return whether this folder, or one that may be of the same cluster, has one of this time or from before.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -154,3 +155,20 @@ def test_the_offsets_that_spark_was_given_go_and_what_it_made_of_the_records_sta
     assert removed == (found[0][0].stem,)
     assert [[path.exists() for path in paths] for paths in found] == [[False, False, True, True], [True] * 4]
     assert not left.exists()
+
+
+def test_no_folder_is_listed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By count: manifests were listed three times, backups and plans four. An object store takes seconds for each."""
+    for days in (70, 0):
+        id_ = snapshot(tmp_path, days).stem
+        write(tmp_path, f"backups/{id_}.json", {"plan_id": id_})
+    listed, real = Counter[str](), Path.iterdir
+
+    def noted(folder: Path) -> Any:
+        if folder.is_dir():  # one that is not there is looked for twice, as NFS may not know it yet
+            listed[folder.name] += 1
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+    assert [len(ids) for ids in run(tmp_path).removed.values()] == [1, 1, 0, 0, 0]
+    assert {name: times for name, times in listed.items() if times > 1} == {}
