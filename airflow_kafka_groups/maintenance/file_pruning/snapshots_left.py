@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, Snapsho
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.records import may_be_of, other_folders
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath

@@ -7,18 +7,60 @@ folder, and a worker's clock may be behind those of the clean-up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from airflow_kafka_groups.contracts.ids import time_of
-from airflow_kafka_groups.maintenance.keep_alive.records import may_be_of, other_folders
-from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.contracts.ids import is_cluster_name, time_of
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
+from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.maintenance.storage_access import unless_warned
+from airflow_kafka_groups.maintenance.storage_access import raised_by, unless_warned
 
 log = logging.getLogger(__name__)
 
 _NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
+_MOST_DAMAGED = 10
+
+
+def other_folders(
+    layout: Layout, without: Collection[str] = (), warning: str = ""
+) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+
+    :param without: names of folders to leave out. Default: none.
+    :param warning: as of ``unless_warned``, for what cannot be listed, which is left out. Default: it raises.
+
+    Raises ``StorageError``.
+    """
+    names = list[str]()
+    with unless_warned(warning):
+        names = list_names(layout.base)
+    for name in names:
+        if name == layout.cluster or name in without or not is_cluster_name(name):
+            continue
+        with unless_warned(warning):
+            try:
+                inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
+            except StorageError as exc:
+                if isinstance(raised_by(exc), NotADirectoryError):
+                    continue
+                raise
+            yield Layout(layout.base, name), inside
+
+
+def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None) -> bool:
+    """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
+
+    Brokers that start may not know their cluster's id yet: then a snapshot names none.
+
+    :param ids: its snapshots. Default: they are listed.
+    """
+    for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
+        with suppress(SnapshotError):
+            return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
+    return True
 
 
 def folders_with_snapshots(

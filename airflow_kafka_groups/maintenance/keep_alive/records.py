@@ -12,22 +12,21 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cache, partial
 from typing import Any
 
-from airflow_kafka_groups.contracts.ids import ID, is_cluster_name, is_id, parse_time, time_of
+from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
-from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
-from airflow_kafka_groups.maintenance.storage_access import raised_by, unless_warned
 
 log = logging.getLogger(__name__)
 
@@ -40,7 +39,6 @@ KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
 _NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
 _DONE = "changed"
-_MOST_DAMAGED = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,14 +151,18 @@ class KeepAliveRecords:
         kinds = (*self._kinds, *((None,) if RESTORE in self._kinds else ()))
         runs = [run for run in _runs(folder, "before", kinds) if str(run[2]) not in self._seen]
         records = read_few(_read, [path for _, _, path in runs], [kind for _, kind, _ in runs])
+        may_be_here = cache(partial(may_be_of, folder, self._kafka_cluster_id))  # once for all records
         for (run_id, kind, path), record in zip(runs, records, strict=True):
             if record is None:  # it may be half written: the next look reads it again
                 continue
             self._seen.add(str(path))
             if not record["groups"]:
                 continue
-            if folder is not self._layout and not self._may_be_of_this_cluster(folder, record.get(KAFKA_CLUSTER_ID)):
-                continue
+            if folder is not self._layout:
+                # Brokers that start may not know their cluster's id yet.
+                named = record.get(KAFKA_CLUSTER_ID)
+                if not may_be_here() if named is None else named != self._kafka_cluster_id:
+                    continue
             if not is_id(run_id):  # a copy that somebody named may be of no such day
                 raise _no_record(path, _SHOWN[kind or RESTORE])
             at = time_of(run_id)
@@ -172,10 +174,6 @@ class KeepAliveRecords:
             _merge(found, dict.fromkeys(record["groups"], kept))
         return found
 
-    def _may_be_of_this_cluster(self, folder: Layout, named: object) -> bool:
-        """Whether a record in another folder counts: brokers that start may not know their cluster's id yet."""
-        return may_be_of(folder, self._kafka_cluster_id) if named is None else named == self._kafka_cluster_id
-
 
 def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
     for group_id, kept in more.items():
@@ -183,45 +181,6 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
         later, until = max(kept, before, key=lambda each: each.at), max(kept.until, before.until)
         own_end = None if until == later.until else later.until
         found[group_id] = replace(later, until=until, own_end=later.own_end or own_end)
-
-
-def other_folders(
-    layout: Layout, without: Collection[str] = (), warning: str = ""
-) -> Iterator[tuple[Layout, list[str]]]:
-    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
-
-    :param without: names of folders to leave out. Default: none.
-    :param warning: as of ``unless_warned``, for what cannot be listed, which is left out. Default: it raises.
-
-    Raises ``StorageError``.
-    """
-    names = list[str]()
-    with unless_warned(warning):
-        names = list_names(layout.base)
-    for name in names:
-        if name == layout.cluster or name in without or not is_cluster_name(name):
-            continue
-        with unless_warned(warning):
-            try:
-                inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
-            except StorageError as exc:
-                if isinstance(raised_by(exc), NotADirectoryError):
-                    continue
-                raise
-            yield Layout(layout.base, name), inside
-
-
-def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None) -> bool:
-    """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
-
-    Brokers that start may not know their cluster's id yet: then a snapshot names none.
-
-    :param ids: its snapshots. Default: they are listed.
-    """
-    for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
-        with suppress(SnapshotError):
-            return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
-    return True
 
 
 def _runs(

@@ -29,7 +29,8 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords, other_folders
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import other_folders
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
 from airflow_kafka_groups.maintenance.storage import Layout

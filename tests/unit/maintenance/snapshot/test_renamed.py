@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
-from airflow_kafka_groups.maintenance.keep_alive import cluster_folders, records
+from airflow_kafka_groups.maintenance.keep_alive import cluster_folders
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -45,7 +45,7 @@ async def test_the_snapshots_of_others_are_not_looked_for_each_hour(
         listed.append(folder)
         return list_names(folder)
 
-    monkeypatch.setattr(records, "list_names", noted)
+    monkeypatch.setattr(cluster_folders, "list_names", noted)
     for hour in range(0, 24, 6):
         await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=hour)))
     assert listed == [tmp_path]

@@ -1,0 +1,47 @@
+"""The folders of many clusters in one storage: how often each is listed, and how many at once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID
+from tests.unit.maintenance.scene import layout_in, snapshot
+
+RESTORE = b'{"format": 1, "what": "restore", "groups": [{"group_id": "%d"}]}'
+
+
+@pytest.fixture
+def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count how often each folder is listed."""
+    counts, real = Counter[str](), Path.iterdir
+
+    def noted(folder: Path) -> Any:
+        counts[str(folder.relative_to(tmp_path))] += 1
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", noted)
+    return counts
+
+
+@pytest.mark.parametrize("cluster", ["another", CLUSTER_ID])
+async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_for_each(
+    tmp_path: Path, cluster: str, listed: Counter[str]
+) -> None:
+    """By count: for a thousand restores by an earlier version, each plan and deletion listed them a thousand times."""
+    admin, other = FakeAdmin(), Layout(tmp_path, "other")
+    ours, admin.cluster = admin.cluster, cluster
+    await snapshot(admin, other)
+    (other.root / "changes").mkdir()
+    for number in range(20):
+        (other.root / "changes" / f"20260301T1200{number:02}Z-00000001-before.json").write_bytes(RESTORE % number)
+    listed.clear()
+    found = KeepAliveRecords(layout_in(tmp_path), ours).read()
+    assert len(found) == (20 if cluster == ours else 0)
+    assert listed["other/manifests"] <= 2
