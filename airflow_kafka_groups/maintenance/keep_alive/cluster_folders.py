@@ -1,5 +1,7 @@
 """The folders that the connections to one cluster have in a storage, and what time it is by the snapshots in them.
 
+Several are listed at once: a storage may have the folders of hundreds of clusters, each with thousands of files.
+
 A connection that only restores or keeps alive, or that has another name since yesterday, has no snapshots in its own
 folder, and a worker's clock may be behind those of the clean-up.
 """
@@ -14,6 +16,7 @@ from datetime import datetime
 from airflow_kafka_groups.contracts.ids import is_cluster_name, time_of
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.maintenance.storage_access import raised_by, unless_warned
@@ -37,17 +40,24 @@ def other_folders(
     names = list[str]()
     with unless_warned(warning):
         names = list_names(layout.base)
-    for name in names:
-        if name == layout.cluster or name in without or not is_cluster_name(name):
-            continue
+    others = [
+        Layout(layout.base, name)
+        for name in names
+        if name != layout.cluster and name not in without and is_cluster_name(name)
+    ]
+
+    def inside(other: Layout) -> list[str] | None:
         with unless_warned(warning):
             try:
-                inside = list_names(layout.base / name)  # ``exists`` of a store may say no where it cannot tell
+                return list_names(other.root)  # ``exists`` of a store may say no where it cannot tell
             except StorageError as exc:
-                if isinstance(raised_by(exc), NotADirectoryError):
-                    continue
-                raise
-            yield Layout(layout.base, name), inside
+                if not isinstance(raised_by(exc), NotADirectoryError):
+                    raise
+        return None
+
+    for other, found in zip(others, read_few(inside, others), strict=True):
+        if found is not None:
+            yield other, found
 
 
 def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None) -> bool:
@@ -73,10 +83,17 @@ def folders_with_snapshots(
 
     Raises ``StorageError``.
     """
-    for other, _ in other_folders(layout, warning=warning) if kafka_cluster_id else ():
+
+    def of_this_cluster(other: Layout) -> list[str]:
         with unless_warned(warning):
             if (ids := snapshot_ids(other)) and may_be_of(other, kafka_cluster_id, ids):
-                yield other, ids
+                return ids
+        return []
+
+    others = [other for other, _ in other_folders(layout, warning=warning)] if kafka_cluster_id else []
+    for other, ids in zip(others, read_few(of_this_cluster, others), strict=True):
+        if ids:
+            yield other, ids
 
 
 def latest_known_time(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> datetime:

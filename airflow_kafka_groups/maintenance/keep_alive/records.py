@@ -138,9 +138,11 @@ class KeepAliveRecords:
         found: dict[str, KeptAlive] = {}
         for folder in self._folders:
             _merge(found, self._read_new(folder))
-        for other, inside in other_folders(self._layout, self._looked_at) if self._kafka_cluster_id else ():
+        new = list(other_folders(self._layout, self._looked_at)) if self._kafka_cluster_id else []
+        may_be_here = read_few(lambda other: may_be_of(other, self._kafka_cluster_id), [other for other, _ in new])
+        for (other, inside), is_here in zip(new, may_be_here, strict=True):
             of_this_cluster = self._read_new(other) if CHANGES in inside else {}
-            if of_this_cluster or may_be_of(other, self._kafka_cluster_id):
+            if of_this_cluster or is_here:
                 self._folders.append(other)
             self._looked_at.add(other.cluster)
             _merge(found, of_this_cluster)

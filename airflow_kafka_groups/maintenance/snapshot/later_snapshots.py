@@ -10,11 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -66,16 +68,23 @@ def later_snapshots(
             ) from exc
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
-    for other, _ in other_folders(layout, known.looked_at):
-        ids = snapshot_ids(other)
-        until_first = ids[: bisect_right(ids, snapshot_id) + 1]  # its connection may have been switched since
-        if may_be_of(other, kafka_cluster_id, ids) or (
-            len(until_first) < len(ids) and may_be_of(other, kafka_cluster_id, until_first)
-        ):
+    new = [other for other, _ in other_folders(layout, known.looked_at)]
+    may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
+    for other, has_some in zip(new, may_have_some, strict=True):
+        if has_some:
             known.elsewhere.append(other)
         known.looked_at.add(other.cluster)
     for other in known.elsewhere:
         yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
+
+
+def _may_have_some(snapshot_id: str, kafka_cluster_id: str, other: Layout) -> bool:
+    """Return whether another folder may have snapshots of the cluster, or get some."""
+    ids = snapshot_ids(other)
+    until_first = ids[: bisect_right(ids, snapshot_id) + 1]  # its connection may have been switched since
+    return may_be_of(other, kafka_cluster_id, ids) or (
+        len(until_first) < len(ids) and may_be_of(other, kafka_cluster_id, until_first)
+    )
 
 
 def _later(

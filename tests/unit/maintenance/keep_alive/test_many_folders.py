@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.journal.files import READERS
+from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
@@ -45,3 +50,34 @@ async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_
     found = KeepAliveRecords(layout_in(tmp_path), ours).read()
     assert len(found) == (20 if cluster == ours else 0)
     assert listed["other/manifests"] <= 2
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda layout, _: other_folders(layout),
+        lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
+        lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
+        lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
+    ],
+    ids=["what is in them", "their snapshots", "records of restores", "later snapshots"],
+)
+async def test_several_folders_are_listed_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]
+) -> None:
+    """A deletion lists five folders of each other cluster under its lease: they meet here, or the wait is broken."""
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    judged = (await snapshot(admin, layout)).manifest.snapshot_id
+    admin.cluster = "another"
+    for number in range(READERS):
+        await snapshot(admin, Layout(tmp_path, f"other{number}"))
+    meetings, real = {name: Barrier(READERS) for name in ("root", "manifests")}, Path.iterdir
+
+    def met(folder: Path) -> Any:
+        place = folder.relative_to(tmp_path).parts
+        if place and place[0].startswith("other"):
+            meetings["root" if len(place) == 1 else place[1]].wait(timeout=5)
+        return real(folder)
+
+    monkeypatch.setattr(Path, "iterdir", met)
+    list(look(layout, judged))
