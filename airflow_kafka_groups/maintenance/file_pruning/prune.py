@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
-from itertools import chain, takewhile
+from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.contracts.durations import show_duration
@@ -93,25 +93,38 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
         whole = [file_set for file_set in sets if file_set.is_whole and file_set.made_at <= now + CLOCK_SLACK]
         newest = {file_set.id for file_set in whole[-max(limits.keep_newest, 1) :]}
         others = [file_set for file_set in sets if file_set.id not in newest]
-        old = list(_old(layout, others, limits, now, snapshots))
-        gone = [file_set for file_set in old if file_set.foreign is None]
-        if kind is FileKind.SNAPSHOT:  # behind one that stays, a hole in the history would hide what was seen in it
-            before_hole = takewhile(lambda file_set: file_set.foreign is None or not file_set.is_whole, old)
-            gone = [file_set for file_set in before_hole if file_set.foreign is None]
-            gone = list(_not_waited_for(gone, snapshots, now))
-        if gone and not any(removed.values()):
-            every = chain.from_iterable(map(found, FileKind))
-            _require_a_new_one(layout, every, now, limits)
-        foreign |= {f"{kind.value} {file_set.id}": file_set.foreign for file_set in old if file_set.foreign is not None}
-        for file_set in gone:
+        gone: list[str] = []
+        for file_set in _removable(kind, _old(layout, others, limits, now, snapshots), snapshots, now, foreign):
+            if not gone and not any(removed.values()):
+                every = chain.from_iterable(map(found, FileKind))
+                _require_a_new_one(layout, every, now, limits)
             files += len(file_set.files)
-            if not dry_run:
+            if not dry_run:  # one by one: a run that is killed has done its part, and the next one goes on
                 file_set.remove()
+            gone.append(file_set.id)
         if kind is FileKind.SNAPSHOT:
-            snapshots.remove(file_set.id for file_set in gone)
-        removed[kind.value] = tuple(file_set.id for file_set in gone)
+            snapshots.remove(gone)
+        removed[kind.value] = tuple(gone)
         kept[kind.value] = len(sets) - len(gone)
     return PruneReport(dry_run=dry_run, removed=removed, files=files, kept=kept, foreign=foreign)
+
+
+def _removable(
+    kind: FileKind, old: Iterable[FileSet], snapshots: SnapshotsLeft, now: datetime, foreign: dict[str, str]
+) -> Iterator[FileSet]:
+    """Yield the sets that may be removed of those that are old enough, and note why others stay.
+
+    :param foreign: gets the reason of each that has something of somebody else.
+    """
+    is_behind = False
+    for one in old:
+        if one.foreign is not None:
+            foreign[f"{kind.value} {one.id}"] = one.foreign
+        if kind is FileKind.SNAPSHOT and not is_behind:
+            # Behind one that stays, a hole in the history would hide what was seen in it.
+            is_behind = (one.foreign is not None and one.is_whole) or snapshots.are_needed(one.made_at, one.named, now)
+        if one.foreign is None and not is_behind:
+            yield one
 
 
 def _old(
@@ -136,13 +149,6 @@ def _old(
             days = max(days, _DAYS_OF_TASKS)
         if now - one.ages_from > timedelta(days=days):
             yield one
-
-
-def _not_waited_for(gone: Sequence[FileSet], snapshots: SnapshotsLeft, now: datetime) -> Iterator[FileSet]:
-    """Yield the snapshots that no plan in another folder goes by: what they show in use, it would delete."""
-    named = {cluster for one in gone for cluster in one.named}
-    needed_from = snapshots.needed_from(named, now) if gone else None
-    yield from takewhile(lambda one: needed_from is None or one.made_at < needed_from, gone)
 
 
 def _require_a_new_one(layout: Layout, every: Iterable[FileSet], now: datetime, limits: PruningLimits) -> None:

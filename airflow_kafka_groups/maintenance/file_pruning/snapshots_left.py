@@ -35,6 +35,7 @@ class SnapshotsLeft:
         self._layout = layout
         self._gone: set[str] = set()
         self._clusters: dict[tuple[str, str], str | None] = {}
+        self._needed_from: dict[frozenset[str | None], datetime | None] = {}
 
     def remove(self, ids: Iterable[str]) -> None:
         """Leave out snapshots of this folder that are removed, or would be."""
@@ -50,13 +51,20 @@ class SnapshotsLeft:
         """The other folders, and the snapshots in each."""
         return [(other, snapshot_ids(other)) for other, _ in other_folders(self._layout)]
 
-    def needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
-        """Return from when on plans in other folders, which may be carried out yet, go by snapshots of this one.
+    def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
+        """Return whether plans in other folders, which may be carried out yet, go by snapshots of this one since then.
 
         :param clusters: the ids of the clusters of these snapshots; one that is not known may be any.
 
-        ``None`` if there is no such plan among the newest of a folder. Raises ``StorageError``.
+        Only the newest plans of a folder are looked at. Raises ``StorageError``.
         """
+        key = frozenset(clusters)
+        if key not in self._needed_from:
+            self._needed_from[key] = self._find_needed_from(key, now)
+        needed_from = self._needed_from[key]
+        return needed_from is not None and since >= needed_from
+
+    def _find_needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
         found: list[datetime] = []
         for other, ids in self._others:
             if None not in clusters and not any(may_be_of(other, cluster, ids) for cluster in clusters):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
@@ -172,3 +172,23 @@ def test_no_folder_is_listed_again_and_again(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "iterdir", noted)
     assert [len(ids) for ids in run(tmp_path).removed.values()] == [1, 1, 0, 0, 0]
     assert {name: times for name, times in listed.items() if times > 1} == {}
+
+
+def test_a_pruning_that_is_killed_again_and_again_comes_to_its_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All sets were looked into before the first was removed: with those of years, each run was killed before that."""
+    paths = [snapshot(tmp_path, days) for days in (90, 80, 70, 0)]
+    looked, look_into = list[str](), FileSet.look_into
+
+    def look_until_the_time_is_up(file_set: FileSet, cluster: str) -> None:
+        looked.append(file_set.id)
+        if len(looked) == 3:
+            raise KeyboardInterrupt
+        look_into(file_set, cluster)
+
+    monkeypatch.setattr(FileSet, "look_into", look_until_the_time_is_up)
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path)
+    assert [path.exists() for path in paths] == [False, False, True, True]
+    assert run(tmp_path).removed["snapshot"] == (paths[2].stem,)
