@@ -19,6 +19,7 @@ def read_json(
     *,
     formats: Collection[int] | None = (FORMAT,),
     part: Callable[[bytes], bytes] = bytes,
+    read: Callable[[StoragePath], bytes | None] | None = None,
 ) -> dict[str, Any]:
     """Read a JSON object.
 
@@ -26,11 +27,12 @@ def read_json(
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
     :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
     :param part: returns what to parse of the file's content. Default: all of it.
+    :param read: reads what ``part`` needs of the file. Default: ``read_file``, all of it.
 
     Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
     """
     try:
-        data = read_file(path)
+        data = (read or read_file)(path)
     except StorageError as exc:
         if isinstance(cause := raised_by(exc), IsADirectoryError):
             raise error(f"{what} cannot be read from {path}: {without_secrets(str(cause))}") from exc

@@ -1,10 +1,29 @@
-"""The records of changes that create no group: nobody wants their groups to stay, so their offsets are not parsed."""
+"""The records of changes that create no group: nobody wants their groups to stay, so their offsets are not read."""
 
 from __future__ import annotations
 
 import json
 
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
 _MOVES = ("reset", "delete offsets")
+_BEGIN = 8_192
+"""Bytes in which a record says what it is of; what is no longer is read at once."""
+
+
+def read_unless_move(path: StoragePath) -> bytes | None:
+    """Read the record of a change; of such a one no more than the beginning: it may have hundreds of megabytes.
+
+    Return ``None`` if there is none. Raises ``StorageError``.
+    """
+    try:
+        begin = read_file(path, 0, _BEGIN)
+    except StorageError:  # an object store has no part of an empty file; every other error is raised again
+        return read_file(path)
+    is_enough = begin is None or len(begin) < _BEGIN or without_moves(begin) != begin
+    return begin if is_enough else read_file(path)
 
 
 def without_moves(data: bytes) -> bytes:

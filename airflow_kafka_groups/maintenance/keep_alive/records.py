@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
-from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
+from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move, without_moves
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 log = logging.getLogger(__name__)
@@ -216,7 +216,8 @@ def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
     Return ``None`` for one that is damaged: nothing was changed before it was complete.
     """
     try:
-        record = read_json(path, "the record of a change", MaintenanceError, part=without_moves)
+        what = "the record of a change"
+        record = read_json(path, what, MaintenanceError, part=without_moves, read=read_unless_move)
         return {"what": record["what"], "groups": [str(group["group_id"]) for group in brought_back(record)]}
     except StorageError:
         raise

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.contracts.paths import CHANGES
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.keep_alive.moves import without_moves
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.storage import Layout, parse_json, write_json, write_listing
@@ -45,3 +47,29 @@ def test_the_offsets_of_a_reset_are_not_parsed(
 )
 def test_what_is_no_record_of_such_a_change_stays_as_it_is(content: bytes) -> None:
     assert without_moves(content) == content
+
+
+@pytest.mark.parametrize(
+    ("what", "found", "most"), [("reset", 0, 10_000), ("delete offsets", 0, 10_000), ("restore", 2_000, 10**6)]
+)
+@pytest.mark.parametrize("refuses", [False, True])
+def test_the_offsets_of_a_reset_are_not_even_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, found: int, most: int, *, refuses: bool
+) -> None:
+    """By length: eight records of resets of 60,000 groups took each plan and deletion of a year gigabytes of memory."""
+    layout, head = Layout(tmp_path, "prod"), {"format": 1, "what": what}
+    groups = [{**GROUPS[0], "group_id": f"g{number}"} for number in range(2_000)]
+    path = write_listing(layout.root / CHANGES, "20260301T120000Z-00000001-before.json", head, "groups", groups)
+    lengths = list[int]()
+
+    def noted(path: Path, start: int | None = None, end: int | None = None) -> bytes | None:
+        if refuses and end is not None:
+            raise StorageError("it has no such part")
+        content = read_file(path, start, end)
+        lengths.append(len(content or b""))
+        return content
+
+    for module in ("json_files", "keep_alive.moves"):
+        monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted, raising=False)
+    assert len(KeepAliveRecords(layout).read()) == found
+    assert sum(lengths) == len(read_file(path) or b"") if refuses else sum(lengths) < most
