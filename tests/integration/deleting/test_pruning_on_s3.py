@@ -19,6 +19,7 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
@@ -158,3 +159,18 @@ def test_what_is_not_what_its_name_says_is_not_said_to_be_removed(layout: Layout
     assert read_file(layout.root / where) == b"mine"
     assert len(found.foreign) == 1, found
     assert found.removed["snapshot"] == ()
+
+
+def test_a_record_is_read_whole_or_its_beginning_whatever_its_length(layout: Layout) -> None:
+    """Of an empty object, as a killed upload leaves it, the store has no first bytes; a small one is shorter."""
+    long = b'{"format": 1, "what": "%s", "groups": [\n' + b" " * 20_000 + b"]}"
+    for name, content, found in (
+        ("absent", None, None),
+        ("empty", b"", b""),
+        ("small", b"{}", b"{}"),
+        ("reset", long % b"reset", (long % b"reset")[:8_192]),
+        ("restore", long % b"restore", long % b"restore"),
+    ):
+        if content is not None:
+            put(layout, f"changes/{name}.json", content)
+        assert read_unless_move(layout.root / "changes" / f"{name}.json") == found
