@@ -49,7 +49,8 @@ class SnapshotsLeft:
     @cached_property
     def _others(self) -> list[tuple[Layout, list[str]]]:
         """The other folders, and the snapshots in each."""
-        return [(other, snapshot_ids(other)) for other, _ in other_folders(self._layout)]
+        others = [other for other, _ in other_folders(self._layout)]
+        return list(zip(others, read_few(snapshot_ids, others), strict=True))
 
     def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
         """Return whether plans in other folders, which may be carried out yet, go by snapshots of this one since then.

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.maintenance.journal.files import READERS
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import CLUSTER_ID
+from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.scene import layout_in, snapshot
 
 RESTORE = b'{"format": 1, "what": "restore", "groups": [{"group_id": "%d"}]}'
@@ -59,8 +61,9 @@ async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_
         lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
         lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
         lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
+        lambda layout, _: [SnapshotsLeft(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
     ],
-    ids=["what is in them", "their snapshots", "records of restores", "later snapshots"],
+    ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning"],
 )
 async def test_several_folders_are_listed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]
