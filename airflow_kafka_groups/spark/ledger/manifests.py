@@ -20,7 +20,7 @@ _OTHERWISE = "chose groups by other patterns than those before and after it"
 _ONLY_LIFE = ": only signs of life in it count"
 
 _AT_FIRST = 8
-"""The number of manifests that are read at once to find the one to judge: mostly it is the first."""
+"""The least number of manifests that are read at once. The one to judge, or to report on, is mostly the first."""
 
 
 def parse_manifest(text: str, *, snapshot_id: str, cluster: str) -> SnapshotManifest:
@@ -82,7 +82,7 @@ def newest_complete(
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
     others: list[SnapshotManifest] = []  # by other patterns than the judged one
-    for manifest in _backwards(storage, folder, cluster, ids, max(wanted, 100)):
+    for manifest in _backwards(storage, folder, cluster, ids, max(wanted, _AT_FIRST)):
         why = _unfit(manifest, used[0] if used else None)
         if why and not used:
             raise SnapshotError(

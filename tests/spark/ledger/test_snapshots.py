@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
 from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.ledger.manifests import parse_manifest
+from airflow_kafka_groups.spark.ledger.manifests import newest_complete, parse_manifest
 from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
 from airflow_kafka_groups.spark.staleness.reduction import Reduction
@@ -261,6 +261,21 @@ def test_a_manifest_that_is_not_as_the_contract_says_is_refused(
 def test_a_manifest_that_is_cut_off_is_half_written(text: str) -> None:
     with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is incomplete"):
         parse_manifest(text, snapshot_id=snapshot_id(0), cluster=CLUSTER)
+
+
+def test_a_report_on_one_snapshot_reads_a_few_manifests(tmp_path: Path) -> None:
+    """By count: each lag report and each archive read a hundred, which are as many requests of an object store."""
+    texts, read = {name: write_manifest(tmp_path, name, 0).read_text() for name in ids(*range(50))}, list[str]()
+
+    class Counting:
+        def read_texts(self, paths: list[str]) -> list[str]:
+            read.extend(paths)
+            return [texts[Path(path).stem] for path in paths]
+
+    storage: Any = Counting()
+    used, _, _ = newest_complete(storage, "folder", CLUSTER, sorted(texts), 1)
+    assert [each.snapshot_id for each in used] == [max(texts)]
+    assert len(read) <= 8
 
 
 def test_an_empty_manifest_on_disk_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
