@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from airflow_kafka_groups.contracts.digest import digest_of
@@ -197,16 +198,28 @@ class Record:
         return run if number is None else f"{run}/{number:06d}.json"
 
     def _read(self, storage: Storage) -> list[Entry]:
+        """Read the newest run's entries: those that are listed several at once, and then what comes meanwhile."""
         found: list[Entry] = []
-        while (text := storage.read_if_there(self._path(len(found) + 1))) is not None:
+
+        def add(text: str) -> None:
             found.append(_parse(text, self._path(len(found) + 1), found[-1]["digest"] if found else None))
-        named = [name for name in storage.files(self._path()) if name.removesuffix(".json").isdecimal()]
-        if len(named) > len(found):
+
+        listed = self._listed(storage)
+        first_gap = next(number for number in count(1) if number not in listed)
+        for text in storage.read_texts([self._path(number) for number in range(1, first_gap)]):
+            add(text)
+        while (text_or_none := storage.read_if_there(self._path(len(found) + 1))) is not None:
+            add(text_or_none)
+        if len(self._listed(storage)) > len(found):
             raise JobError(
                 f"{self._path(len(found) + 1)} is missing: what was processed is not known. Restore it, or look at the "
                 f"group and delete {self._path()}; the next run then begins at the group's commits"
             )
         return found
+
+    def _listed(self, storage: Storage) -> set[int]:
+        names = (name.removesuffix(".json") for name in storage.files(self._path()))
+        return {int(name) for name in names if name.isdecimal()}
 
 
 def open_record(storage: Storage, records: str, kafka_cluster_id: str, group_id: str) -> Record:

@@ -295,6 +295,23 @@ def test_a_record_that_is_not_whole_stops_the_job(scene: Scene, monkeypatch: pyt
         scene.record()
 
 
+def test_a_long_record_is_read_several_entries_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On an object store, thirty thousand requests one after the other would take half an hour."""
+    scene.begin()
+    scene.work(monkeypatch)
+    one_by_one, read_if_there = list[str](), Storage.read_if_there
+
+    def read(storage: Storage, path: str) -> str | None:
+        one_by_one.append(path)
+        return read_if_there(storage, path)
+
+    monkeypatch.setattr(Storage, "read_if_there", read)
+    record = scene.record()
+    assert record.ended == COMMITTED
+    assert len(scene.entries()) == 12
+    assert [path[-11:] for path in one_by_one] == ["000013.json"], "the next one, which may have come meanwhile"
+
+
 def test_a_folder_that_a_killed_process_left_empty_is_no_run(scene: Scene) -> None:
     scene.begin()
     folder = next(scene.folder.glob("*/000001")).parent
