@@ -81,8 +81,8 @@ class ChangeState:
 
         Raises ``ConfigurationError`` for a file that was not written completely, and if two tasks saw different things.
         """
-        system, paths = self._written(bucket, offset)
-        found = [self._read(system, path) for path in paths]
+        paths = self._written(bucket, offset)
+        found = list(map(self._read, paths))
         if any(_commits(one) != _commits(found[0]) for one in found[1:]):
             raise ConfigurationError(
                 "state.path",
@@ -92,9 +92,9 @@ class ChangeState:
             )
         return found[0] if found else None
 
-    def _read(self, system: Any, path: str) -> Any:
+    def _read(self, path: str) -> Any:
         try:
-            return pq.read_table(path, filesystem=system, schema=arrow_schema(SOURCE_COLUMNS))
+            return pq.read_table(path, filesystem=self._place()[0], schema=arrow_schema(SOURCE_COLUMNS))
         except pa.ArrowInvalid as exc:  # only a file system without hard links, such as SMB, leaves a part of one
             raise ConfigurationError(
                 "state.path",
@@ -127,31 +127,31 @@ class ChangeState:
 
         A task that finds only its own may return them. One that finds another's gives way, unless that one does.
         """
-        system, there = self._written(bucket, offset)
-        if there:  # the slower of two tasks is killed, also while it gives way: two files would end the stream
+        # The slower of two tasks is killed, also while it gives way: two files would end the stream.
+        if self._written(bucket, offset):
             return
-        _, folder = self._place(_name(offset))
+        system, folder = self._place(_name(offset))
         system.create_dir(folder, recursive=True)
         name = uuid.uuid4().hex
         aside, own = f"{folder}/{name}.tmp", f"{folder}/bucket-{bucket}.{name}.parquet"
         pq.write_table(seen, aside, filesystem=system)
         system.move(aside, own)
-        _, there = self._written(bucket, offset)
+        there = self._written(bucket, offset)
         if len(there) > 1 and own == there[0]:
             time.sleep(_GIVES_WAY_S)
-            _, there = self._written(bucket, offset)
+            there = self._written(bucket, offset)
         if len(there) > 1:
             system.delete_file(own)
 
-    def _written(self, bucket: int, offset: Mapping[str, int]) -> tuple[Any, list[str]]:
-        """Return the file system, and what tasks have written of a bucket, sorted."""
+    def _written(self, bucket: int, offset: Mapping[str, int]) -> list[str]:
+        """Return the paths of what tasks have written of a bucket, sorted."""
         system, folder = self._place(_name(offset))
         if isinstance(system, fs.LocalFileSystem):
             path = f"{folder}/bucket-{bucket}.parquet"
-            return system, [path] if system.get_file_info(path).is_file else []
+            return [path] if system.get_file_info(path).is_file else []
         listed = system.get_file_info(fs.FileSelector(folder, allow_not_found=True))
         named = [info.path for info in listed if info.base_name.startswith(f"bucket-{bucket}.")]
-        return system, sorted(path for path in named if path.endswith(".parquet"))
+        return sorted(path for path in named if path.endswith(".parquet"))
 
     def drop(self, offset: Mapping[str, int]) -> None:
         """Remove the observations of a batch."""
