@@ -44,5 +44,6 @@ def test_a_log_that_spark_leaves_out_is_no_log_without_records(
         reading, "read_ranges", lambda *_, **__: spark.createDataFrame(spark.sparkContext.emptyRDD(), RECORD_SCHEMA)
     )
     whole = [Range(Partition(reading.TOPIC, 0), 0, 2)]
-    with pytest.raises(JobError, match="has 2 offsets and Spark would read none of them"):
-        reading.scanned(spark, KafkaAdmin(spark, KafkaProperties({})), KafkaProperties({}), whole)
+    properties = KafkaProperties({"bootstrap.servers": "127.0.0.1:1"})
+    with KafkaAdmin(spark, properties) as admin, pytest.raises(JobError, match="2 offsets and Spark would read none"):
+        reading.scanned(spark, admin, properties, whole)
