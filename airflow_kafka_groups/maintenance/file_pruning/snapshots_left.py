@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cached_property
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
-from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS
+from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.journal.files import read_few
@@ -27,6 +27,8 @@ _MOST_READ = 1_000
 """The most manifests of a folder that are read to know that none is of a cluster: with more, one may be. Of plans, so
 many of the newest are read."""
 
+_SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
+
 
 class SnapshotsLeft:
     """The snapshots of a storage, without those that are removed. Each folder is listed once, when it is asked for."""
@@ -36,6 +38,7 @@ class SnapshotsLeft:
         self._gone: set[str] = set()
         self._clusters: dict[tuple[str, str], str | None] = {}
         self._needed_from: dict[frozenset[str | None], datetime | None] = {}
+        self._judged_from: dict[str, dict[str, datetime]] = {}
 
     def remove(self, ids: Iterable[str]) -> None:
         """Leave out snapshots of this folder that are removed, or would be."""
@@ -82,15 +85,34 @@ class SnapshotsLeft:
     def are_from(self, at: datetime, clusters: Collection[str | None]) -> bool:
         """Return whether this folder, or one that may be of the same cluster, has one of this time or from before.
 
+        A judgement that is left may rest on such a one that is gone: a plan by it needs the record as much.
+
         :param clusters: the ids of the clusters; where one is not known, or there is none, every folder may be of it.
 
         Raises ``StorageError``.
         """
-        if self.are_here_from(at):
+        own = [id_ for id_ in self._own if id_ not in self._gone]
+        if _until(own, at) or self._are_judged_from(self._layout, own, at):
             return True
         known = clusters if clusters and None not in clusters else ()
-        earlier = ((other, _until(ids, at)) for other, ids in self._others)
-        return any(ids and self._may_be_of(other, ids, known) for other, ids in earlier)
+        return any(
+            ((earlier := _until(ids, at)) and self._may_be_of(other, earlier, known))
+            or (
+                (not known or any(may_be_of(other, cluster, ids) for cluster in known))
+                and self._are_judged_from(other, ids, at)
+            )
+            for other, ids in self._others
+        )
+
+    def _are_judged_from(self, folder: Layout, ids: list[str], at: datetime) -> bool:
+        """Whether a judgement of one of these snapshots may rest on one from before this time, which may be removed."""
+        if folder.cluster not in self._judged_from:
+            places = [folder.root / place for place in verdict_summary_folders()]
+            judged = [(id_, place / f"{id_}.json") for place in places for id_ in list_ids(place)]
+            found = read_few(_rests_on, [path for _, path in judged])
+            self._judged_from[folder.cluster] = {id_: since for (id_, _), since in zip(judged, found, strict=True)}
+        judged_from = self._judged_from[folder.cluster]
+        return any(judged_from[id_] <= at for id_ in ids if id_ in judged_from)
 
     def _may_be_of(self, folder: Layout, ids: list[str], clusters: Collection[str | None]) -> bool:
         """Whether one of these snapshots may be of one of these clusters: a connection may have been switched."""
@@ -120,6 +142,17 @@ def _judged_at(path: StoragePath, now: datetime) -> datetime | None:
     except (MaintenanceError, KeyError, TypeError, ValueError):
         return None
     return time_of(snapshot_id) if is_id(snapshot_id) and expires_at > now - CLOCK_SLACK else None
+
+
+def _rests_on(path: StoragePath) -> datetime:
+    """Return since when a judgement has observed its groups; where nobody knows, since ever."""
+    try:
+        oldest = read_json(path, "the summary of a judgement", MaintenanceError, formats=None)["oldest_observation"]
+        return _NEVER if oldest is None else parse_time(oldest)  # it has no groups
+    except StorageError:
+        raise
+    except (MaintenanceError, KeyError, TypeError, ValueError):
+        return _SINCE_EVER
 
 
 def _until(ids: list[str], at: datetime) -> list[str]:

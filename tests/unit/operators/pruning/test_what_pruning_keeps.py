@@ -248,7 +248,7 @@ def test_the_old_snapshots_of_another_cluster_keep_no_record(
     admin: FakeAdmin, tmp_path: Path, named: str | None, taken: list[str], newest: str, kept: bool
 ) -> None:
     """A folder that nobody uses any more kept each record of all clusters for good, which each deletion reads."""
-    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.judged_once(admin, tmp_path, ["a"]))
+    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
     content = read_json(template, "it", MaintenanceError)
     for days, of in zip((900, 800, 10), (*taken, *[newest] * (3 - len(taken))), strict=True):
         of_other = {"snapshot_id": id_of(days), "cluster": "former", "kafka_cluster_id": of}
