@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
@@ -26,6 +26,9 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 _MOST_READ = 1_000
 """The most manifests of a folder that are read to know that none is of a cluster: with more, one may be. Of plans, so
 many of the newest are read."""
+
+_LONGEST_WAIT = timedelta(days=32)
+"""For so long, a plan may be made by a judgement that is still the newest."""
 
 _SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
@@ -56,7 +59,7 @@ class SnapshotsLeft:
         return list(zip(others, read_few(snapshot_ids, others), strict=True))
 
     def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
-        """Return whether plans in other folders, which may be carried out yet, go by snapshots of this one since then.
+        """Return whether plans in other folders, which may be carried out or made yet, go by snapshots since then.
 
         :param clusters: the ids of the clusters of these snapshots; one that is not known may be any.
 
@@ -76,6 +79,9 @@ class SnapshotsLeft:
             for folder in (other.root / kind for kind in (PLANS, PRUNE_PLANS)):
                 plans = [folder / f"{plan_id}.json" for plan_id in list_ids(folder)[-_MOST_READ:]]
                 found += filter(None, read_few(lambda path: _judged_at(path, now), plans))
+            judged = [id_ for place in verdict_summary_folders() for id_ in list_ids(other.root / place)]
+            if judged and now - (newest := time_of(max(judged))) <= _LONGEST_WAIT:  # by which a plan may be made yet
+                found.append(newest)
         return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:

@@ -11,12 +11,15 @@ import pytest
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.deletion.steps import delete, fates
-from tests.unit.maintenance.scene import LATER, POLICY, layout_in, planned
+from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
 
 pytestmark = pytest.mark.safety
 
@@ -67,3 +70,26 @@ async def test_a_snapshot_outlives_the_plans_in_other_folders_that_it_may_show_i
     limits, now = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), LATER + timedelta(days=days, hours=1)
     for dry_run in (True, False):
         assert len(prune(team, limits, now=now, dry_run=dry_run).removed["snapshot"]) == removed
+
+
+@pytest.mark.parametrize(("days", "removed"), [(4, 1), (40, 2)])
+async def test_a_snapshot_outlives_the_newest_judgement_by_which_a_plan_may_be_made_yet(
+    tmp_path: Path, days: int, removed: int
+) -> None:
+    """The plan was made, and carried out, after a team's snapshot that showed its group in use was pruned."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    await take_snapshot(admin, team, now=Ticking(LATER - timedelta(days=1)))
+    reader = await snapshot(admin, layout)
+    summary, _ = layout.verdict_places(reader.manifest.snapshot_id)[0]
+    write_json(summary.parent, summary.name, {"snapshot_id": reader.manifest.snapshot_id})
+    for after, members in ((timedelta(hours=1), 1), (timedelta(days=days), 0)):
+        admin.groups["a"] = FakeGroup(members=members)
+        await take_snapshot(admin, team, now=Ticking(LATER + after))
+    limits, now = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), LATER + timedelta(days=days, hours=1)
+    found = prune(team, limits, now=now, dry_run=False)
+    if days < 7:
+        plan = make_plan(verdicts_of(judge(reader)), reader, WAITS, now)
+        save_plan(layout, plan)
+        await backup_groups(admin, layout, plan, now=Ticking(now))
+        assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
+    assert len(found.removed["snapshot"]) == removed
