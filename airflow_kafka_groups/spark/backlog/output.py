@@ -89,13 +89,19 @@ class Output:
         marks = [name for name in there if name.startswith(f"{_MARK}{context.run_id}-")]
         others = [name for name in there if not name.startswith(of_run) and name not in marks]
         others.sort(key=lambda name: not name.startswith(_MARK))  # a run whose slice goes next learns of it
-        if others and self._mode == "errorifexists":
-            found, remedy = others[0], "append or overwrite"
-            if slices := [name for name in others if name.startswith(f"{COLUMN}=")]:
-                found, remedy = f"{slices[0]} of another run", "append; overwrite deletes it, also if it is committed"
-            raise JobError(f"{self._path} exists and has {found}: give another --output, or --output-mode {remedy}")
-        begun = self._has_room or any(name.startswith(of_run) for name in there)
         other_runs = [name for name in others if name.startswith(f"{COLUMN}=")]
+        data = [name for name in others if name[0] not in "._" and name not in other_runs]
+        if others and self._mode == "errorifexists":
+            found, remedy = (data or others)[0], "overwrite, which deletes it"
+            if other_runs and not data:
+                found, remedy = f"{other_runs[0]} of another run", "append; overwrite deletes it, also if committed"
+            raise JobError(f"{self._path} exists and has {found}: give another --output, or --output-mode {remedy}")
+        if data and self._mode == "append":  # they pass over files beside a partition, and fail for partitions of two
+            raise JobError(
+                f"{self._path} has {data[0]}, which readers would not see beside a slice's folder: give an --output of "
+                "its own"
+            )
+        begun = self._has_room or any(name.startswith(of_run) for name in there)
         if begun and other_runs and self._mode == "overwrite":
             # It was made room for this run before its first slice. To delete it now would lose what its run commits.
             raise self._shared(other_runs[0])

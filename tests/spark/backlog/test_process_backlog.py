@@ -81,10 +81,26 @@ def test_a_transform_that_fails_commits_nothing(
             submit("--group", "pb-f", *kept, "--transform", f"users_transforms:{name}")
     (tmp_path / "taken").mkdir()
     (tmp_path / "taken" / "part-0").touch()
-    with pytest.raises(JobError, match=r"taken exists and has part-0: give another --output, or --output-mode append"):
+    with pytest.raises(JobError, match=r"taken exists and has part-0: give another --output, or --output-mode overwr"):
         submit("--group", "pb-f", *kept, "--transform", "users_transforms:same", "--output", str(tmp_path / "taken"))
     assert seen == [3]
     assert committed(kafka, "pb-f", ("pb-f", 0)) == [2]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("folder", ["", "day=2026-01-31"])
+def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
+    spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path, folder: str
+) -> None:
+    """Spark passes over files beside partitions, and refuses a table whose partitions have two names."""
+    output = tmp_path / "table"
+    spark.range(17).write.parquet(str(output / folder))
+    fill(kafka, {("pb-o", 0): 5})
+    commit_offsets(kafka, {"pb-o": {("pb-o", 0): 2}})
+    with pytest.raises(JobError, match=r"table has (part-|day=).*, which readers .* give an --output of its own"):
+        submit("--group", "pb-o", "--output", str(output), "--output-mode", "append")
+    assert committed(kafka, "pb-o", ("pb-o", 0)) == [2]
+    assert spark.read.parquet(str(output)).count() == 17
 
 
 @pytest.mark.safety
