@@ -75,6 +75,9 @@ def _check(arguments: argparse.Namespace) -> None:
     check_folder("--output", arguments.output)
     if bool(arguments.plan_id) == bool(arguments.group):
         raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
+    if arguments.output is None and arguments.format.lower() != "parquet":
+        remedy = f"give a folder for an archive as {arguments.format}: the table archives is Parquet, for all readers"
+        raise ArgumentError("--output", None, remedy)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:

@@ -308,6 +308,19 @@ def test_either_a_plan_or_groups_are_given(capsys: pytest.CaptureFixture[str], e
     assert "give either a plan or groups" in capsys.readouterr().err
 
 
+def test_an_archive_in_another_format_is_no_part_of_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    """One file of ORC, and no reader of Parquet reads the archives of any plan."""
+    given = ["--kafka-properties", "x", "--base", "/b", "--cluster", "c", "--group", "g", "--format"]
+    with pytest.raises(SystemExit) as ended:
+        parse_arguments([*given, "orc"])
+    assert ended.value.code == 2
+    assert "--output (got None): give a folder for an archive as orc: the table archives is Parquet" in (
+        capsys.readouterr().err
+    )
+    assert parse_arguments([*given, "orc", "--output", "/b/o"]).format == "orc"
+    assert parse_arguments([*given, "PARQUET"]).output is None
+
+
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
