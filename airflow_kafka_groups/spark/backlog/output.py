@@ -42,6 +42,8 @@ class Output:
         """
         writer = rows.write.format(self._format)
         if self._format in _FILES:
+            if lost := [name for name in rows.columns if name.lower() == COLUMN]:
+                raise JobError(f"the output has a column {lost[0]!r}, which readers take from the folder: rename it")
             self._make_room(context)
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
             storage, mark = Storage(self._spark, self._path), f"{self._path}/{_MARK}{context.run_id}-{context.attempt}"

@@ -103,6 +103,17 @@ def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
     assert spark.read.parquet(str(output)).count() == 17
 
 
+def test_a_column_that_readers_would_take_from_the_folder_is_refused(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+) -> None:
+    fill(kafka, {("pb-c", 0): 5})
+    commit_offsets(kafka, {"pb-c": {("pb-c", 0): 2}})
+    transforms.named = lambda records: records.selectExpr("offset", "'mine' AS Backlog_Slice")  # type: ignore[attr-defined]
+    with pytest.raises(JobError, match="has a column 'Backlog_Slice', which readers take from the folder: rename it"):
+        submit("--group", "pb-c", "--output", str(tmp_path / "out"), "--transform", "users_transforms:named")
+    assert committed(kafka, "pb-c", ("pb-c", 0)) == [2]
+
+
 @pytest.mark.safety
 def test_nothing_is_committed_for_a_group_that_somebody_used_meanwhile(
     spark: SparkSession, kafka: str, tmp_path: Path
