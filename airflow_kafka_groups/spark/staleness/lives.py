@@ -122,7 +122,7 @@ class Lives:
     def __init__(self, newest: pa.Table, policy: StalenessPolicy) -> None:
         self._newest = newest
         self._ids = newest["group_id"].combine_chunks()
-        self._gap = policy.max_gap_micros
+        self._gap = round(policy.max_gap_seconds * 1_000_000)
         self._place = 0
         self._names: dict[str, int] = {}
         size = len(self._ids)

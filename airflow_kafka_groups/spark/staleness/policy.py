@@ -39,16 +39,6 @@ class StalenessPolicy:
             remedy = "give 0 (no limit) or a time such as 2d: at least 0.001 and below 100 years"
             raise ArgumentError("--max-gap", gap, remedy)
 
-    @property
-    def min_idle_micros(self) -> int:
-        """The required idle time in microseconds, the unit in which times are compared."""
-        return round(self.min_idle_seconds * 1_000_000)
-
-    @property
-    def max_gap_micros(self) -> int:
-        """The longest allowed gap in microseconds; 0 for no limit."""
-        return round(self.max_gap_seconds * 1_000_000)
-
 
 def add_policy(parser: argparse.ArgumentParser) -> None:
     """Add the options of a policy."""

@@ -43,7 +43,7 @@ def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) ->
 
     :param idle: for how long it has been idle, in microseconds; ``None`` for one that is not quiet.
     """
-    enough = policy.min_idle_micros
+    enough = round(policy.min_idle_seconds * 1_000_000)
     moved = None if life.last_moved_at is None else life.observed_at - life.last_moved_at
     if life.error is not None:
         return VerdictName.UNREADABLE, f"not read in full: {life.error}"
