@@ -28,7 +28,7 @@ from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.spark.ledger import snapshot_rows
 from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.spark.staleness import segments
-from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, begins_of, encoded, valid_of
+from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
 
 CARRIED = (sys.modules[__name__], segments, snapshot_rows, schemas, columns)
 """The modules that a task needs."""
@@ -39,9 +39,8 @@ _SAME = ("group_type", "protocol_type", "state")
 """What all rows of a group say alike."""
 
 _TEXTS = ("group_id", *_SAME, "error")
-REDUCED_SCHEMA = "snapshot_id string, file string, observations binary, problem string"
-_KINDS = {"string": pa.string(), "binary": pa.binary()}
-_REDUCED = pa.schema([(name, _KINDS[kind]) for name, kind in (each.split() for each in REDUCED_SCHEMA.split(", "))])
+_REDUCED = pa.schema(dict.fromkeys(("snapshot_id", "file", "problem"), pa.string()) | {"observations": pa.binary()})
+REDUCED_SCHEMA = ", ".join(f"{field.name} {field.type}" for field in _REDUCED)
 _NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
 _COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
     **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
@@ -163,7 +162,7 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
         group = group[order]
         texts = {name: column.take(order) for name, column in texts.items()}
         numbers = {name: column.take(order) for name, column in numbers.items()}
-    begins = begins_of(group)
+    begins = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
     made = {name: texts[name].pick(np.maximum, begins) for name in ("group_id", *_SAME)}
     error = texts["error"].pick(np.minimum, begins)
     contradicts = np.logical_or.reduce([texts[name].differ(begins) for name in _SAME])

@@ -112,11 +112,6 @@ class Strings(NamedTuple):
         return differ
 
 
-def begins_of(places: Ints) -> Ints:
-    """Return the first row of each segment of equal numbers."""
-    return np.flatnonzero(np.append(True, places[1:] != places[:-1]))
-
-
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a column of strings as one dictionary and places in it."""
     whole = column.combine_chunks()
