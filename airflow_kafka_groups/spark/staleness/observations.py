@@ -21,7 +21,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.contracts import arrow_schema as schemas
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
@@ -30,9 +29,10 @@ from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError, l
 from airflow_kafka_groups.spark.staleness import segments
 from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
 
-CARRIED = (sys.modules[__name__], segments, snapshot_rows, schemas, columns)
+CARRIED = (sys.modules[__name__], segments, snapshot_rows, columns)
 """The modules that a task needs."""
 
+_SCHEMA = unchecked_schema(OBSERVATION_COLUMNS)
 _CONTRADICTION = "its rows in this snapshot contradict one another"
 _DIGEST_BITS_DROPPED = np.uint64(24)  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
 _SAME = ("group_type", "protocol_type", "state")
@@ -96,7 +96,7 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
     """
     if len(parts) == 1:
         return parts[0]
-    table = pa.concat_tables([unchecked_schema(OBSERVATION_COLUMNS).empty_table(), *parts])
+    table = pa.concat_tables([_SCHEMA.empty_table(), *parts])
     if not table.num_rows:
         return table
     texts = {name: Strings.of(table[name]) for name in _TEXTS}
@@ -169,8 +169,7 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
     if contradicts.any():
         error = pc.coalesce(error, pc.if_else(pa.array(contradicts), _CONTRADICTION, pa.scalar(None, pa.string())))
     made |= {"run_id": pa.repeat(snapshot_id, len(begins)), "error": error}
-    schema = unchecked_schema(OBSERVATION_COLUMNS)
     for name, column in numbers.items():
         combine = _COMBINED_BY.get(name, Numbers.sum)
-        made[name] = combine(column, begins).stored(schema.field(name).type)
-    return pa.table([made[name] for name in schema.names], schema=schema)
+        made[name] = combine(column, begins).stored(_SCHEMA.field(name).type)
+    return pa.table([made[name] for name in _SCHEMA.names], schema=_SCHEMA)
