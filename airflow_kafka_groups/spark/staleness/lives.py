@@ -106,11 +106,6 @@ class _Seen(NamedTuple):
     lag: Ints
     log_start: Ints
 
-    @property
-    def quiet(self) -> Bools:
-        quiet: Bools = self.readable & self.empty & (self.members == 0)
-        return quiet
-
 
 class Lives:
     """The lives of the groups of a snapshot.
@@ -154,7 +149,7 @@ class Lives:
     def add(self, table: pa.Table) -> None:
         """Continue with the next complete snapshot."""
         seen, place = self._seen(table), self._place
-        group, at, quiet = seen.group, seen.at, seen.quiet
+        group, at, quiet = seen.group, seen.at, seen.readable & seen.empty & (seen.members == 0)
         born = self._seen_in[group] != place - 1
         self._first_at[group[born]], self._has_committed[group[born]] = at[born], False
         for times in (self._moved_at, self._latest_sign, self._life_lag_at):
