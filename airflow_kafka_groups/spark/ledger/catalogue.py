@@ -29,6 +29,9 @@ _UNKNOWN_FOLDER = (
 _NOT_HIVES = {"spark.sql.legacy.createHiveTableByDefault": "false"}
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
 
+_ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
+"""How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
+
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
 
 
@@ -116,7 +119,8 @@ class CatalogueTable:
         """
         nothing = rows.select(*(column for column in self._columns if column not in self._keys)).limit(0)
         for partition in partitions:
-            key = ", ".join(f"{name} = {value!r}" for name, value in zip(self._keys, (owner, partition), strict=True))
+            values = zip(self._keys, (owner, partition), strict=True)
+            key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
             with settings_of(self._spark, _STATIC):
                 text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
                 self._spark.sql(text, rows=nothing)

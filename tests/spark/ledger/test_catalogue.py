@@ -80,6 +80,15 @@ def test_a_partition_that_has_no_rows_any_more_is_emptied(spark: SparkSession, d
     assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
 
 
+@pytest.mark.parametrize("owner", ["it's", 'a "b"', "{rows}", "back\\slash\\", "a'; --", "ü \U0001f600"])
+def test_partitions_are_emptied_whatever_their_owner_is_called(spark: SparkSession, database: str, owner: str) -> None:
+    """The table of commits is partitioned by the id of the cluster, which its brokers choose."""
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    table.replace(owner, rows_of(spark, ("a", 1)), {"s1": 1})
+    table.replace(owner, rows_of(spark), {"s1": 0})
+    assert table.counts(owner) == {}
+
+
 @pytest.mark.safety
 def test_a_table_with_other_rows_than_were_written_fails_the_job(spark: SparkSession, database: str) -> None:
     table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
