@@ -53,7 +53,7 @@ def half_written(snapshot_id: str, problem: str) -> str:
     :param problem: what was found, as a clause.
     """
     return (
-        f"snapshot {snapshot_id} is incomplete or was changed: {problem}. Nothing was judged. Restore its files, or "
+        f"snapshot {snapshot_id} is incomplete or was changed: {problem}. No job uses it. Restore its files, or "
         f"delete {paths.manifest(snapshot_id)} (the snapshot then no longer counts) and take a new snapshot"
     )
 

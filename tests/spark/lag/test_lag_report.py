@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
+from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
@@ -248,3 +248,10 @@ def test_a_cluster_without_snapshots_is_named(spark: SparkSession, tmp_path: Pat
         run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "nowhere"]))
     with pytest.raises(SystemExit):
         main(["--base", "/b", "--cluster", "c", "--max-lookups", "0"])
+
+
+def test_a_snapshot_that_was_changed_is_not_said_to_be_judged(spark: SparkSession, tmp_path: Path) -> None:
+    name = write_snapshot(tmp_path, 0, seen(0))
+    (tmp_path / "c" / "data" / name / "part-00000.parquet").unlink()
+    with pytest.raises(SnapshotError, match=r"missing: part-00000.parquet\. No job uses it\. Restore its files"):
+        run(spark, parse_arguments(["--base", tmp_path.as_uri(), "--cluster", "c"]))
