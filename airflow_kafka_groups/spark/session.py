@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -76,3 +77,17 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iter
     finally:
         for name, found in before.items():
             spark.conf.unset(name) if found is None else spark.conf.set(name, found)
+
+
+_WRITES = RLock()
+
+
+@contextmanager
+def settings_of_write(spark: SparkSession, settings: Mapping[str, str | None]) -> Iterator[None]:
+    """Change settings as ``settings_of`` does, in one thread at a time.
+
+    The settings are the session's. What a job in another thread puts back as it was, such as Spark's default to replace
+    complete tables, would count for this one's write.
+    """
+    with _WRITES, settings_of(spark, settings):
+        yield

@@ -29,7 +29,7 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_tabl
 from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.preflight import logged, prepare
 from airflow_kafka_groups.spark.program import Program, add_base
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of_write
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")
@@ -77,7 +77,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             of_cluster = made.where(F.col("cluster") == cluster)
             table.replace(cluster, of_cluster, {day: len(of_day) for day, of_day in days.items()})
     if arguments.output:
-        with settings_of(spark, PARTITION_BY_PARTITION):
+        with settings_of_write(spark, PARTITION_BY_PARTITION):
             made.coalesce(1).write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
     return {
         "job": JOB,

@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of, settings_of_write
 
 TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
@@ -121,7 +121,7 @@ class CatalogueTable:
         for partition in partitions:
             values = zip(self._keys, (owner, partition), strict=True)
             key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
-            with settings_of(self._spark, _STATIC):
+            with settings_of_write(self._spark, _STATIC):
                 text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
                 self._spark.sql(text, rows=nothing)
 
@@ -159,7 +159,7 @@ class CatalogueTable:
         if len(expected) == 1:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
         try:
-            with settings_of(self._spark, PARTITION_BY_PARTITION):
+            with settings_of_write(self._spark, PARTITION_BY_PARTITION):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
                 self._spark.sql(text, rows=keyed.select(*self._columns))

@@ -6,13 +6,14 @@ import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
@@ -149,6 +150,37 @@ def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: S
         for _ in range(2):
             CatalogueTable(spark, f"{database}.times", schema)
     assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
+
+
+@pytest.mark.safety
+def test_jobs_in_threads_of_one_session_replace_their_own_partitions_only(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the first one puts back, as it found it, lets Spark replace the complete table in the second one."""
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    table.replace("before", rows_of(spark, ("a", 1)), {"s1": 1})
+    inside, ended = Event(), Event()
+    insert = CatalogueTable._insert
+
+    def slowly(self: CatalogueTable, rows: DataFrame) -> None:
+        if current_thread() is second:
+            inside.set()
+            ended.wait(20)
+        else:
+            second.start()
+            inside.wait(1)
+        insert(self, rows)
+
+    def replace() -> None:
+        table.replace("second", rows_of(spark, ("b", 2)), {"s1": 1})
+
+    second = Thread(target=replace)
+    monkeypatch.setattr(CatalogueTable, "_insert", slowly)
+    table.replace("first", rows_of(spark, ("c", 3)), {"s1": 1})
+    ended.set()
+    second.join()
+    assert counts(spark, "akg.lags", "cluster") == {"before": 1, "first": 1, "second": 1}
+    assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
 
 
 def test_a_table_that_another_job_creates_at_the_same_time_is_used(
