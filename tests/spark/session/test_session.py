@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_hidden
 from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import HOUR, SnapshotRow, hour, seen
 from tests.spark.judged import judge, verdicts
@@ -128,3 +129,18 @@ def test_verdicts_do_not_depend_on_the_settings_of_the_session(spark: SparkSessi
         assert again[0] == judged, settings
         assert again[1] == observed, settings
         assert again[2] == summary, settings
+
+
+@pytest.mark.safety
+def test_options_stay_hidden_until_the_last_of_several_threads_has_ended(spark: SparkSession) -> None:
+    """The first one that ends would show the options of the others, and the last one would leave its own setting."""
+    name = "spark.sql.redaction.options.regex"
+    with settings_of(spark, {name: "mine"}):
+        first, second = options_hidden(spark), options_hidden(spark)
+        first.__enter__()
+        second.__enter__()
+        hidden = spark.conf.get(name)
+        first.__exit__(None, None, None)
+        assert spark.conf.get(name) == hidden == f"(?:mine)|(?:{HIDDEN_OPTIONS})"
+        second.__exit__(None, None, None)
+        assert spark.conf.get(name) == "mine"
