@@ -21,7 +21,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import explain
 from airflow_kafka_groups.spark.preflight import SETTINGS
-from airflow_kafka_groups.spark.session import running_session, settings_of
+from airflow_kafka_groups.spark.session import running_session, settings_kept
 
 Summary = dict[str, Any]
 _PATHS = frozenset({"backlog", "base", "commit_history", "output", "owners", "records", "result", "summary"})
@@ -83,7 +83,7 @@ class Program:
             print(f"{exc}\n{self.job}: error: Spark does not start: {first_line(exc)} {_NO_SESSION}", file=sys.stderr)
             return 1
         try:
-            with settings_of(spark, dict.fromkeys(SETTINGS)), options_hidden(spark):
+            with settings_kept(spark, *SETTINGS), options_hidden(spark):
                 summary = self.run(spark, arguments)
         except JobError as exc:
             print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)

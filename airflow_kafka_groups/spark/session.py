@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from threading import RLock
+from threading import Lock, RLock
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -77,6 +77,36 @@ def settings_of(spark: SparkSession, settings: Mapping[str, str | None]) -> Iter
     finally:
         for name, found in before.items():
             spark.conf.unset(name) if found is None else spark.conf.set(name, found)
+
+
+_blocks: dict[tuple[str, str], tuple[int, str | None]] = {}
+"""The number of blocks that keep a setting, by session and setting, and the value that it had before them."""
+
+_COUNTS = Lock()
+
+
+@contextmanager
+def settings_kept(spark: SparkSession, *names: str) -> Iterator[Mapping[str, str | None]]:
+    """Put settings that the block changes back, and return what they were.
+
+    Of several blocks at once, in threads of one session, the last one to end does so: the others need what it changed.
+    """
+    session = str(spark._jsparkSession.sessionUUID())
+    users: dict[str, str | None] = {}
+    with _COUNTS:
+        for name in names:
+            blocks, users[name] = _blocks.get((session, name)) or (0, spark.conf.get(name, None))
+            _blocks[session, name] = blocks + 1, users[name]
+    try:
+        yield users
+    finally:
+        with _COUNTS:
+            for name, found in users.items():
+                blocks, _ = _blocks.pop((session, name))
+                if blocks > 1:
+                    _blocks[session, name] = blocks - 1, found
+                else:
+                    spark.conf.unset(name) if found is None else spark.conf.set(name, found)
 
 
 _WRITES = RLock()

@@ -13,23 +13,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Lock
 
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.connection_properties import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError
-from airflow_kafka_groups.spark.session import jvm_of
+from airflow_kafka_groups.spark.session import jvm_of, settings_kept
 
 OPTION = "--kafka-properties"
 _SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
 _SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
 _REDACTED = "spark.sql.redaction.options.regex"
-_LOCK = Lock()
-_hiding: dict[str, tuple[int, str | None]] = {}
-"""The number of blocks that hide options, by session, and what the user's session redacts."""
-
 HIDDEN_OPTIONS = "(?i)url|secret|password|token|jaas|credential|[.]key|certificate"
 _HIDDEN_NAMES = "(?i)secret|password|[.]key$"
 _JAAS_OPTION = r'(\w+)\s*=\s*"((?:[^"\\]|\\.)*)"'
@@ -111,26 +106,11 @@ def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
 
 @contextmanager
 def options_hidden(spark: SparkSession) -> Iterator[None]:
-    """Redact the options of data sources in plans and logs within a block, besides what the user's session redacts.
-
-    Until the last of several such blocks ends, in whatever threads of one session.
-    """
-    session = str(spark._jsparkSession.sessionUUID())
-    with _LOCK:
-        blocks, users = _hiding.get(session, (0, None))
-        if not blocks:
-            users = spark.conf.get(_REDACTED, None)
-            spark.conf.set(_REDACTED, f"(?:{users})|(?:{HIDDEN_OPTIONS})" if users else HIDDEN_OPTIONS)
-        _hiding[session] = blocks + 1, users
-    try:
+    """Redact the options of data sources in plans and logs within a block, besides what the user's session redacts."""
+    with settings_kept(spark, _REDACTED) as users:
+        mine = users[_REDACTED]
+        spark.conf.set(_REDACTED, f"(?:{mine})|(?:{HIDDEN_OPTIONS})" if mine else HIDDEN_OPTIONS)
         yield
-    finally:
-        with _LOCK:
-            blocks, users = _hiding.pop(session)
-            if blocks > 1:
-                _hiding[session] = blocks - 1, users
-            else:
-                spark.conf.unset(_REDACTED) if users is None else spark.conf.set(_REDACTED, users)
 
 
 def _patterns(text: str, path: str) -> tuple[str, ...]:

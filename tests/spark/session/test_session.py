@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event, Thread, current_thread
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.spark.application import main
+from airflow_kafka_groups.spark.jobs import roll_up
 from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_hidden
 from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import HOUR, SnapshotRow, hour, seen
@@ -144,3 +147,32 @@ def test_options_stay_hidden_until_the_last_of_several_threads_has_ended(spark: 
         assert spark.conf.get(name) == hidden == f"(?:mine)|(?:{HIDDEN_OPTIONS})"
         second.__exit__(None, None, None)
         assert spark.conf.get(name) == "mine"
+
+
+def test_the_settings_of_the_session_stay_the_users_after_two_jobs_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one begins before the second, and ends before it: what the second one found were the first one's."""
+    write_snapshot(tmp_path, 0, seen(0))
+    given = ["roll_up", "--base", tmp_path.as_uri(), "--output", f"{tmp_path.as_uri()}/out"]
+    zones: list[Any] = []
+    started, ended = Event(), Event()
+
+    def days(*_: Any) -> dict[str, Any]:
+        if current_thread() is second:
+            started.set()
+            ended.wait(60)
+        else:
+            second.start()
+            started.wait(60)
+        zones.append(spark.conf.get("spark.sql.session.timeZone"))
+        return {}
+
+    second = Thread(target=main, args=(given,))
+    monkeypatch.setattr(roll_up, "_days", days)
+    with settings_of(spark, {"spark.sql.session.timeZone": "Asia/Kolkata"}):
+        assert main(given) == 0
+        ended.set()
+        second.join()
+        assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
+    assert zones == ["UTC", "UTC"]
