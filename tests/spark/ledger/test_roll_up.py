@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
 from airflow_kafka_groups.spark.session import settings_of
+from tests.pages import DOCS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -120,6 +122,16 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
     assert (summary["clusters"], summary["failed"].keys()) == ({"fine": 1}, wrong.keys())
     assert f"{10**30} is no number of groups or records" in summary["failed"]["huge"]
     assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
+
+
+def test_a_cluster_whose_name_is_a_number_keeps_it_as_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
+    judged(tmp_path / "base", "007", 0, 0, stale=3)
+    run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
+    assert {row["cluster"] for row in spark.read.parquet(f"{tmp_path}/out").collect()} == {7}
+    (setting,) = re.findall(r"set `(spark\.sql\.sources\S+)=false`", (DOCS / "spark" / "tables.md").read_text())
+    with settings_of(spark, {setting: "false"}):
+        rows = spark.read.parquet(f"{tmp_path}/out").collect()
+    assert {(row["cluster"], row["day"]) for row in rows} == {("007", day(0))}
 
 
 def test_a_cluster_that_is_not_there_is_named(spark: SparkSession, tmp_path: Path) -> None:
