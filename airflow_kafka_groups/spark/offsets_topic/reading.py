@@ -15,7 +15,7 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session import settings_kept
 
 TOPIC = "__consumer_offsets"
 RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
@@ -121,7 +121,8 @@ def scanned(
 
     level = "read_committed" if read_committed else "read_uncommitted"
     offsets = sum(each.offsets for each in ranges)
-    with settings_of(spark, {_INTERNAL_TOPICS: "true"}):
+    with settings_kept(spark, _INTERNAL_TOPICS):
+        spark.conf.set(_INTERNAL_TOPICS, "true")
         records = read_ranges(spark, properties, ranges, isolation_level=level)
         if offsets and not _tasks(records):
             raise JobError(f"{TOPIC} has {offsets} offsets and Spark would read none of them. {RIGHTS}")
