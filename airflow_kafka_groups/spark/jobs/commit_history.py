@@ -22,7 +22,7 @@ from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
-from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table, check_tables
 from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
@@ -85,6 +85,7 @@ def _check(arguments: argparse.Namespace) -> None:
     if not ids.is_cluster_name(arguments.run_id):
         raise ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)
     check_folder("--output", arguments.output)
+    check_tables(arguments.table, _TABLES["groups"][2], arguments.groups_table)
 
 
 def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:

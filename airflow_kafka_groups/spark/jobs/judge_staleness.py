@@ -23,7 +23,7 @@ from airflow_kafka_groups.spark.files.output_checks import require_own_summary, 
 from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.properties import OPTION
-from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table, check_tables
 from airflow_kafka_groups.spark.ledger.fleet import (
     ALL,
     PLACEHOLDER,
@@ -205,6 +205,7 @@ def _judge_cluster(
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
     check_folder("--output", arguments.output)
+    check_tables(arguments.table, _OBSERVATIONS_TABLE, arguments.observations_table)
     check_clusters(
         arguments.cluster,
         of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},

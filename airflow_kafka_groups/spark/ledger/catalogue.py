@@ -42,6 +42,12 @@ def add_table(parser: argparse.ArgumentParser, what: str, option: str = TABLE_OP
     )
 
 
+def check_tables(table: str | None, option: str, other: str | None) -> None:
+    """Raise ``ArgumentError`` if ``--table`` and another option name one table: the first would be created."""
+    if other is not None and other == table:
+        raise ArgumentError(option, other, f"give another table than {TABLE_OPTION}")
+
+
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
         raise argparse.ArgumentTypeError(

@@ -352,6 +352,21 @@ def test_an_archive_is_there_once(spark: SparkSession, kafka: str, database: str
     assert sorted(bytes(row["value"]) for row in spark.table("akg.archives").collect()) == [b"ca-t-0-1", b"ca-t-0-2"]
 
 
+@pytest.mark.parametrize(
+    ("job", "given", "option"),
+    [
+        (judge_staleness, ["--base", "/b", "--cluster", "c", "--min-idle", "1h"], "--observations-table"),
+        (commit_history, ["--kafka-properties", "/p", "--output", "/o"], "--groups-table"),
+    ],
+)
+def test_one_table_for_two_kinds_of_rows_is_refused_before_it_is_created(
+    job: Any, given: list[str], option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        job.parse_arguments([*given, "--table", "lake.one", option, "lake.one"])
+    assert f"{option} (got 'lake.one'): give another table than --table" in capsys.readouterr().err
+
+
 def test_every_job_names_its_tables_in_its_help(capsys: pytest.CaptureFixture[str]) -> None:
     for job in (archive_backlog, commit_history, judge_staleness, lag_report):
         with pytest.raises(SystemExit):
