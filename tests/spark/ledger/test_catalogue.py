@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Thread, current_thread
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
@@ -21,7 +18,6 @@ from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.session import settings_of
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
 from tests.spark.histories import seen, snapshot_id
@@ -32,13 +28,6 @@ from tests.spark.lake import CLUSTER, write_snapshot
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 SCHEMA = schema_of(columns({"group_id": "string", "lag": "int64, null"}))
-
-
-@pytest.fixture
-def database(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
-    spark.sql(f"CREATE DATABASE akg LOCATION '{tmp_path.as_uri()}/warehouse'")
-    yield "spark_catalog.akg"
-    spark.sql("DROP DATABASE akg CASCADE")
 
 
 def counts(spark: SparkSession, table: str, by: str) -> dict[str, int]:
@@ -112,16 +101,6 @@ def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: 
         CatalogueTable(spark, "akg.newer", SCHEMA)
 
 
-def test_a_table_of_a_session_that_has_ended_is_not_to_be_deleted(
-    spark: SparkSession, database: str, tmp_path: Path
-) -> None:
-    """Spark's own advice is to remove the folder. Without a metastore, each spark-submit is in this place."""
-    CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
-    shutil.copytree(tmp_path / "warehouse" / "lags", tmp_path / "warehouse" / "earlier")
-    with pytest.raises(ArgumentError, match=r"LOCATION_ALREADY_EXISTS.* Keep that folder.*catalogImplementation=hive"):
-        CatalogueTable(spark, f"{database}.earlier", SCHEMA)
-
-
 @pytest.mark.safety
 @pytest.mark.parametrize("by", ["", "PARTITIONED BY (cluster)"])
 def test_a_table_whose_other_rows_would_be_replaced_is_refused(spark: SparkSession, database: str, by: str) -> None:
@@ -131,100 +110,6 @@ def test_a_table_whose_other_rows_would_be_replaced_is_refused(spark: SparkSessi
     missing = "snapshot_id" if by else "cluster and snapshot_id"
     with pytest.raises(ArgumentError, match=f"it is not partitioned by {missing}, so each run would replace"):
         CatalogueTable(spark, "akg.mine", SCHEMA)
-
-
-@pytest.mark.safety
-def test_a_table_in_which_rows_of_before_would_stay_is_refused(spark: SparkSession, database: str) -> None:
-    """Of a partition by verdict, a run that is repeated replaces only the verdicts that it has, too."""
-    spark.sql(
-        "CREATE TABLE akg.finer (lag BIGINT, cluster STRING, snapshot_id STRING, group_id STRING) USING parquet "
-        "PARTITIONED BY (cluster, snapshot_id, group_id)"
-    )
-    with pytest.raises(ArgumentError, match=r"it is partitioned by group_id, too, so .*\(cluster, snapshot_id\)"):
-        CatalogueTable(spark, "akg.finer", SCHEMA)
-
-
-def test_a_table_has_instants_whatever_type_the_session_calls_timestamp(spark: SparkSession, database: str) -> None:
-    schema = schema_of(columns({"group_id": "string", "at": "timestamp"}))
-    with settings_of(spark, {"spark.sql.timestampType": "TIMESTAMP_NTZ"}):
-        for _ in range(2):
-            CatalogueTable(spark, f"{database}.times", schema)
-    assert dict(spark.table("akg.times").dtypes)["at"] == "timestamp"
-
-
-@pytest.mark.safety
-def test_jobs_in_threads_of_one_session_replace_their_own_partitions_only(
-    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What the first one puts back, as it found it, lets Spark replace the complete table in the second one."""
-    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
-    table.replace("before", rows_of(spark, ("a", 1)), {"s1": 1})
-    inside, ended = Event(), Event()
-    insert = CatalogueTable._insert
-
-    def slowly(self: CatalogueTable, rows: DataFrame) -> None:
-        if current_thread() is second:
-            inside.set()
-            ended.wait(20)
-        else:
-            second.start()
-            inside.wait(1)
-        insert(self, rows)
-
-    def replace() -> None:
-        table.replace("second", rows_of(spark, ("b", 2)), {"s1": 1})
-
-    second = Thread(target=replace)
-    monkeypatch.setattr(CatalogueTable, "_insert", slowly)
-    table.replace("first", rows_of(spark, ("c", 3)), {"s1": 1})
-    ended.set()
-    second.join()
-    assert counts(spark, "akg.lags", "cluster") == {"before": 1, "first": 1, "second": 1}
-    assert str(spark.conf.get("spark.sql.sources.partitionOverwriteMode")).lower() == "static", "as it was"
-
-
-def test_a_table_that_another_job_creates_at_the_same_time_is_used(
-    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Delta ends all but one of several concurrent statements with an error, also with IF NOT EXISTS."""
-    asked = SparkSession.sql
-
-    def sql(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
-        answer = asked(session, text, *more, **frames)
-        if text.startswith("CREATE TABLE"):
-            raise PySparkException("[DELTA_PROTOCOL_CHANGED] by a concurrent update")
-        return answer
-
-    monkeypatch.setattr(SparkSession, "sql", sql)
-    CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
-    assert counts(spark, "akg.lags", "snapshot_id") == {"s1": 1}
-
-
-def test_a_table_is_of_sparks_default_format_also_where_older_sessions_made_hives(
-    spark: SparkSession, database: str
-) -> None:
-    """Hive's default is text: a line break in a name would be the end of a row."""
-    with settings_of(spark, {"spark.sql.legacy.createHiveTableByDefault": "true"}):
-        table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
-        table.replace("c", rows_of(spark, ("a\nb", 1)), {"s1": 1})
-    assert [row["group_id"] for row in spark.table("akg.lags").collect()] == ["a\nb"]
-
-
-def test_a_table_of_sparks_catalogue_is_written_while_another_one_is_the_default(
-    spark: SparkSession, database: str
-) -> None:
-    elsewhere = {
-        "spark.sql.catalog.elsewhere": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
-        "spark.sql.catalog.elsewhere.url": "jdbc:nowhere",
-        "spark.sql.catalog.elsewhere.driver": "java.lang.Object",
-        "spark.sql.defaultCatalog": "elsewhere",
-    }
-    with settings_of(spark, elsewhere):
-        table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
-        for snapshot, lag in (("s1", 1), ("s2", 2), ("s1", 3)):
-            table.replace("c", rows_of(spark, ("a", lag)), {snapshot: 1})
-    found = spark.table("akg.lags").orderBy("snapshot_id").collect()
-    assert [(row["snapshot_id"], row["lag"]) for row in found] == [("s1", 3), ("s2", 2)]
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a;DROP TABLE b", "a.`b`", "a.b.c.d.e", ".a", "a."])
