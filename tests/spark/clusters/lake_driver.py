@@ -56,6 +56,8 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
         record = ("g", "t", 0, 7, NOW, 0, b"k", b"v", [("h", b"1"), ("h", None)])
         archives = CatalogueTable(spark, f"{database}.archives", ARCHIVE_SCHEMA, ("cluster", "archive_id"))
         archives.replace("c", spark.createDataFrame([record], ARCHIVE_SCHEMA), {"p": 1})
+        for records in ([record], []):  # a partition that is emptied leaves no other one without rows
+            archives.replace("c", spark.createDataFrame(records, ARCHIVE_SCHEMA), {"emptied": len(records)})
     found: dict[str, Any] = {}
     if settings.get("spark.sql.sources.default") == "delta":
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
