@@ -58,22 +58,22 @@ def test_jobs_in_threads_of_one_session_replace_their_own_partitions_only(
     table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
     table.replace("before", rows_of(spark, ("a", 1)), {"s1": 1})
     inside, ended = Event(), Event()
-    insert = CatalogueTable._insert
+    asked = SparkSession.sql
 
-    def slowly(self: CatalogueTable, rows: DataFrame) -> None:
-        if current_thread() is second:
+    def slowly(session: SparkSession, text: str, *more: Any, **frames: Any) -> DataFrame:
+        if text.startswith("INSERT") and current_thread() is second:
             inside.set()
             ended.wait(20)
-        else:
+        elif text.startswith("INSERT"):
             second.start()
             inside.wait(1)
-        insert(self, rows)
+        return asked(session, text, *more, **frames)
 
     def replace() -> None:
         table.replace("second", rows_of(spark, ("b", 2)), {"s1": 1})
 
     second = Thread(target=replace)
-    monkeypatch.setattr(CatalogueTable, "_insert", slowly)
+    monkeypatch.setattr(SparkSession, "sql", slowly)
     table.replace("first", rows_of(spark, ("c", 3)), {"s1": 1})
     ended.set()
     second.join()

@@ -23,6 +23,7 @@ def test_the_end_of_one_does_not_hide_the_log_from_the_other(
 ) -> None:
     """Without the setting, Spark reads no record of an internal topic, and says nothing."""
     seen: list[Any] = []
+    nobody: Any = None  # is asked for the end of the log after the reading only
     started, ended = Event(), Event()
 
     def read(*_: Any, **__: Any) -> Any:
@@ -37,7 +38,7 @@ def test_the_end_of_one_does_not_hide_the_log_from_the_other(
 
     def scan() -> None:
         with pytest.raises(EndedError):
-            reading.scanned(spark, KafkaProperties({}), [])
+            reading.scanned(spark, nobody, KafkaProperties({}), [])
 
     before = spark.conf.get(reading._INTERNAL_TOPICS)
     second = Thread(target=scan)
