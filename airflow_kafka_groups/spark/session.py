@@ -90,7 +90,10 @@ def settings_kept(spark: SparkSession, *names: str) -> Iterator[Mapping[str, str
     """Put settings that the block changes back, and return what they were.
 
     Of several blocks at once, in threads of one session, the last one to end does so: the others need what it changed.
+
+    Raises ``JobError`` for a session of Spark Connect.
     """
+    jvm_of(spark, "a job")  # which names the session
     session = str(spark._jsparkSession.sessionUUID())
     users: dict[str, str | None] = {}
     with _COUNTS:

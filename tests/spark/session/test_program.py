@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkRuntimeError
+from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark import application, program
@@ -68,6 +68,22 @@ def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
     assert application.main([job, "--base", "/b"]) == 1
     said = capsys.readouterr().err
     assert "has only the client of Spark Connect, which has no JVM: start it by spark-submit, or install pysp" in said
+
+
+def test_a_job_in_a_session_of_spark_connect_is_told_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The settings that a job puts back are kept by session, and this one's name is the JVM's, too."""
+
+    class Remote:
+        def __getattr__(self, name: str) -> Any:
+            raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
+
+    monkeypatch.setattr(program, "running_session", Remote)
+    assert application.main(["roll_up", "--base", "/b", "--output", "/o"]) == 1
+    said = capsys.readouterr().err
+    assert "needs the driver's JVM, and this is a Spark Connect session" in said
+    assert "run the job by spark-submit" in said
 
 
 def test_a_spark_before_4_is_not_called_a_client(
