@@ -21,7 +21,7 @@ from airflow_kafka_groups.spark.ledger.manifests import half_written
 from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
 from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 from airflow_kafka_groups.spark.preflight import require_arrow
-from airflow_kafka_groups.spark.session import runs_locally, settings_of
+from airflow_kafka_groups.spark.session import runs_locally, settings_kept
 from airflow_kafka_groups.spark.staleness.observations import (
     CARRIED,
     REDUCED_SCHEMA,
@@ -32,7 +32,7 @@ from airflow_kafka_groups.spark.staleness.observations import (
 from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _ROWS_AT_ONCE = 100_000_000
-_FILE_BY_FILE = {"spark.sql.execution.arrow.maxRecordsPerBatch": "1"}
+_FILES_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
 class Reduction:
@@ -86,7 +86,8 @@ class Reduction:
         work = by_value(reduce_batches, *CARRIED)
         read = self._spark.read.format("binaryFile").options(**WHOLE).load([*files])
         try:
-            with settings_of(self._spark, _FILE_BY_FILE):
+            with settings_kept(self._spark, _FILES_AT_ONCE):
+                self._spark.conf.set(_FILES_AT_ONCE, "1")
                 # A row for each file. toArrow() would hide why a task failed behind "thrown in awaitResult".
                 return read.select("path", "content").mapInArrow(work, REDUCED_SCHEMA).collect()
         except SPARK_ERRORS as exc:

@@ -6,11 +6,14 @@ import shutil
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness import reduction
 from tests.spark.histories import snapshot_id
 from tests.spark.judged import hour_rows, judge, verdicts, write_hour
@@ -76,3 +79,37 @@ def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypa
             judge(spark, tmp_path, *BY_EXECUTORS)
     finally:
         spark.conf.unset("spark.sql.sources.binaryFile.maxLength")
+
+
+def test_tasks_get_a_file_at_a_time_until_the_last_of_two_judgements_has_read_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In threads of one session, the first one to end would put back what the other one needs, and that one its own."""
+    name = "spark.sql.execution.arrow.maxRecordsPerBatch"
+    first, second = tmp_path / "first", tmp_path / "second"
+    for base in (first, second):
+        write_hour(base, 0)
+        write_hour(base, 1)
+    sizes = list[str | None]()
+    inside, ended = Event(), Event()
+    kind = type(spark.range(1))
+    asked = kind.mapInArrow
+
+    def map_in_arrow(frame: DataFrame, *given: Any) -> DataFrame:
+        if current_thread() is other:
+            inside.set()
+            ended.wait(60)
+            sizes.append(spark.conf.get(name))
+        else:
+            other.start()
+            inside.wait(60)
+        return asked(frame, *given)
+
+    other = Thread(target=judge, args=(spark, second, *BY_EXECUTORS))
+    monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
+    monkeypatch.setattr(kind, "mapInArrow", map_in_arrow)
+    with settings_of(spark, {name: "500"}):
+        judge(spark, first, *BY_EXECUTORS)
+        ended.set()
+        other.join()
+        assert (sizes, spark.conf.get(name)) == (["1"], "500")
