@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of, settings_of_write
+from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 
 TABLE_OPTION = "--table"
 _NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
@@ -26,7 +26,7 @@ _UNKNOWN_FOLDER = (
     "Keep that folder, it has the rows of earlier runs: without a metastore (spark.sql.catalogImplementation=hive), "
     "Spark forgets its tables when a session ends. Set one up, or name another catalogue"
 )
-_NOT_HIVES = {"spark.sql.legacy.createHiveTableByDefault": "false"}
+_HIVES_BY_DEFAULT = "spark.sql.legacy.createHiveTableByDefault"
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
 
 _ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
@@ -109,7 +109,8 @@ class CatalogueTable:
 
     def _create(self, columns: str) -> None:
         try:
-            with settings_of(self._spark, _NOT_HIVES):
+            with settings_kept(self._spark, _HIVES_BY_DEFAULT):
+                self._spark.conf.set(_HIVES_BY_DEFAULT, "false")
                 self._spark.sql(
                     f"CREATE TABLE IF NOT EXISTS {self._quoted} ({columns}) PARTITIONED BY ({', '.join(self._keys)}) "
                     f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"

@@ -123,3 +123,30 @@ def test_a_table_of_sparks_catalogue_is_written_while_another_one_is_the_default
             table.replace("c", rows_of(spark, ("a", lag)), {snapshot: 1})
     found = spark.table("akg.lags").orderBy("snapshot_id").collect()
     assert [(row["snapshot_id"], row["lag"]) for row in found] == [("s1", 3), ("s2", 2)]
+
+
+def test_jobs_in_threads_of_one_session_create_no_table_of_hives(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one to end would let Spark make the other's a table of text, and that one leave its own setting."""
+    name, asked, legacy = "spark.sql.legacy.createHiveTableByDefault", SparkSession.sql, list[str | None]()
+    inside, ended = Event(), Event()
+
+    def sql(session: SparkSession, text: str, *more: Any, **frames: Any) -> Any:
+        if text.startswith("CREATE TABLE"):
+            if current_thread() is second:
+                inside.set()
+                ended.wait(60)
+                legacy.append(session.conf.get(name))
+            else:
+                second.start()
+                inside.wait(60)
+        return asked(session, text, *more, **frames)
+
+    second = Thread(target=CatalogueTable, args=(spark, f"{database}.second", SCHEMA))
+    monkeypatch.setattr(SparkSession, "sql", sql)
+    with settings_of(spark, {name: "true"}):
+        CatalogueTable(spark, f"{database}.first", SCHEMA)
+        ended.set()
+        second.join()
+        assert (legacy, spark.conf.get(name)) == (["false"], "true")
