@@ -57,14 +57,17 @@ class JudgedHistory:
         """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
         The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot
-        stay out: groups that it lacks would seem to be gone, and no column tells that it is incomplete.
+        stay out: groups that it lacks would seem to be gone, and no column tells that it is incomplete. So do those
+        that are there since it was judged itself, such as one of named groups.
         """
         there, complete = table.counts(cluster), self.complete
         again = {name for name, each in complete.items() if name in self.store.reduced and each.groups}
         lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
-        if lacking:
+        sizes = {name: each.groups for name, each in lacking.items()}
+        sizes |= dict.fromkeys(there.keys() & self.store.stored.keys() - complete.keys(), 0)
+        if sizes:
             rows = self.store.read(lacking.values()).withColumn("snapshot_id", F.col("run_id"))
-            table.replace(cluster, rows, {name: each.groups for name, each in lacking.items()})
+            table.replace(cluster, rows, sizes)
 
 
 def judged_history(

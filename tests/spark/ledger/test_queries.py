@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA
+from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA, OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from tests.pages import DOCS
@@ -127,3 +127,20 @@ def test_a_query_of_the_page_answers_its_question(spark: SparkSession, tables: s
     found: list[Row] = spark.sql(QUERIES[question].replace("lake.kafka.", f"{tables}.")).collect()
     assert [tuple(row) for row in found] == EXPECTED[question]
     assert snapshot_id(26) > snapshot_id(2)
+
+
+def test_a_snapshot_of_some_groups_that_was_judged_itself_leaves_the_table_of_observations(
+    spark: SparkSession, database: str, tmp_path: Path
+) -> None:
+    """A clean-up of named groups judges its own one. From then on, the others would seem to be gone in it."""
+    observations = CatalogueTable(spark, f"{database}.observations", OBSERVATION_SCHEMA)
+    given = ["--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR)]
+    counts = []
+    for number, names, scope in ((0, "ab", {}), (1, "a", {"group_ids": ["a"]}), (2, "ab", {})):
+        rows = [row for name in names for row in seen(number, group=name)]
+        name = write_snapshot(tmp_path, number, rows, **({"scope": scope} if scope else {}))
+        more = ["--observations-table", f"{database}.observations", "--snapshot-id", name]
+        judge_staleness.run(spark, judge_staleness.parse_arguments([*given, *more]))
+        counts.append(observations.counts(CLUSTER))
+    assert counts[1] == {snapshot_id(0): 2, snapshot_id(1): 1}
+    assert counts[2] == {snapshot_id(0): 2, snapshot_id(2): 2}
