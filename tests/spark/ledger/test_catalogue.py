@@ -248,7 +248,7 @@ def test_one_table_for_two_kinds_of_rows_is_refused_before_it_is_created(
     job: Any, given: list[str], option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit):
-        job.parse_arguments([*given, "--table", "lake.one", option, "lake.one"])
+        job.parse_arguments([*given, "--table", "Lake.one", option, "lake.one"])  # one name, to Spark's own catalogue
     assert f"{option} (got 'lake.one'): give another table than --table" in capsys.readouterr().err
 
 
