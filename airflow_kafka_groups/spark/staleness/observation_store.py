@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
+from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -231,6 +231,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 def _extent(table: pa.Table) -> tuple[str | None, str | None]:
     """Return the times of the first and of the last observation."""
-    times = pc.min_max(table["observed_at"]).as_py()
-    oldest, newest = (at and f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for at in (times["min"], times["max"]))
+    micros = pc.min_max(table["observed_at"].cast(pa.int64())).as_py()
+    times = utc_times(pa.array([micros["min"], micros["max"]], pa.int64()))  # without the zones that pyarrow asks for
+    oldest, newest = (None if at is None else f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for at in times)
     return oldest, newest

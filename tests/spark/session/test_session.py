@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import zoneinfo
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event, Thread, current_thread
@@ -176,3 +178,19 @@ def test_the_settings_of_the_session_stay_the_users_after_two_jobs_at_once(
         second.join()
         assert spark.conf.get("spark.sql.session.timeZone") == "Asia/Kolkata"
     assert zones == ["UTC", "UTC"]
+
+
+def test_a_driver_whose_image_has_no_time_zones_judges_as_any_other(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All times are in UTC. To make Python's of them, pyarrow asks for a package with the zones of the world."""
+    write_snapshot(tmp_path, 0, seen(0))
+    for package in ("pytz", "tzdata"):
+        monkeypatch.setitem(sys.modules, package, None)
+    zoneinfo.reset_tzpath(to=())
+    zoneinfo.ZoneInfo.clear_cache()
+    try:
+        summary = judge(spark, tmp_path)
+    finally:
+        zoneinfo.reset_tzpath()
+    assert summary["oldest_observation"] == summary["newest_observation"] == f"{hour(0):%Y-%m-%dT%H:%M:%S.%fZ}"
