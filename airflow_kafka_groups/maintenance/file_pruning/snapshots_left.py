@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 
@@ -19,8 +20,9 @@ from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
+from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 _MOST_READ = 1_000
@@ -28,7 +30,7 @@ _MOST_READ = 1_000
 many of the newest are read."""
 
 _LONGEST_WAIT = timedelta(days=32)
-"""For so long, a plan may be made by a judgement that is still the newest."""
+"""For so long, a plan may be made by a snapshot or a judgement that is still the newest."""
 
 _SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
@@ -79,9 +81,7 @@ class SnapshotsLeft:
             for folder in (other.root / kind for kind in (PLANS, PRUNE_PLANS)):
                 plans = [folder / f"{plan_id}.json" for plan_id in list_ids(folder)[-_MOST_READ:]]
                 found += filter(None, read_few(lambda path: _judged_at(path, now), plans))
-            judged = [id_ for place in verdict_summary_folders() for id_ in list_ids(other.root / place)]
-            if judged and now - (newest := time_of(max(judged))) <= _LONGEST_WAIT:  # by which a plan may be made yet
-                found.append(newest)
+            found += (at for at in map(time_of, _planned_by(other)) if now - at <= _LONGEST_WAIT)
         return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:
@@ -136,6 +136,15 @@ class SnapshotsLeft:
             except SnapshotError:
                 self._clusters[key] = None
         return self._clusters[key]
+
+
+def _planned_by(folder: Layout) -> set[str]:
+    """Return the snapshots by which a plan may be made yet: topics by the newest one itself, groups by a judgement."""
+    judged = (id_ for place in verdict_summary_folders() for id_ in list_ids(folder.root / place))
+    found = {*snapshot_ids(folder)[-1:], max(judged, default=None)}
+    with suppress(SnapshotError):  # whoever names a snapshot plans by it all the same
+        found |= {latest_manifest(folder, to_judge=True).snapshot_id, newest_judged(folder)}
+    return {id_ for id_ in found if id_ is not None}
 
 
 def _judged_at(path: StoragePath, now: datetime) -> datetime | None:

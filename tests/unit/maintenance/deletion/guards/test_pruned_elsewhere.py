@@ -16,9 +16,10 @@ from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup, Ticking
+from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.deletion.steps import delete, fates
+from tests.unit.maintenance.prune_topics import scene as topics
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, planned, snapshot
 
 pytestmark = pytest.mark.safety
@@ -45,9 +46,9 @@ async def test_what_another_connection_has_shown_in_use_is_kept_though_its_snaps
     ("days", "of", "plan", "removed"),
     [
         (4, None, "waits", 1),
-        (8, None, "waits", 2),
+        (40, None, "waits", 2),
         (4, "another", "waits", 2),
-        (4, None, "is damaged", 2),
+        (40, None, "is damaged", 2),
         (4, None, "is of a newer version", 1),
     ],
     ids=["it waits", "it has expired", "of another cluster", "damaged", "of a newer version"],
@@ -93,3 +94,33 @@ async def test_a_snapshot_outlives_the_newest_judgement_by_which_a_plan_may_be_m
         await backup_groups(admin, layout, plan, now=Ticking(now))
         assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
     assert len(found.removed["snapshot"]) == removed
+
+
+async def test_what_another_connection_has_shown_read_is_kept_though_topics_have_no_judgement(tmp_path: Path) -> None:
+    """Topics are judged by the newest snapshot itself: a plan that is made by it later looks for others since then."""
+    admin, layout, team = topics.cluster(), topics.layout_in(tmp_path), Layout(tmp_path, "team")
+    await take_snapshot(admin, team, now=Ticking(NOW - timedelta(days=1)))
+    at = await topics.snapshots(admin, layout)
+    topics.subscribe(admin)
+    await take_snapshot(admin, team, now=Ticking(at + timedelta(hours=1)))
+    admin.groups["app"]._subscribed = frozenset({"live"})
+    now = at + timedelta(days=4)
+    await take_snapshot(admin, team, now=Ticking(now))
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    pruned = prune(team, limits, now=now + timedelta(minutes=1), dry_run=False)
+    policy = replace(topics.POLICY, max_plan_age_seconds=WAITS.max_plan_age_seconds)
+    plan = topics.plan(layout, now + timedelta(minutes=2), policy)
+    assert set((await topics.outcomes(admin, layout, plan)).values()) == {"kept:alive_before"}
+    assert len(pruned.removed["snapshot"]) == 1
+
+
+async def test_a_judged_snapshot_of_named_groups_does_not_hide_the_newest_judgement_of_all(tmp_path: Path) -> None:
+    """No plan is made by it where there is another: the plan looks for what was taken since that other one."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    for hours, where, names in ((0, layout, None), (1, team, None), (72, layout, ["a"]), (96, team, None)):
+        taken = await take_snapshot(admin, where, group_ids=names, now=Ticking(LATER + timedelta(hours=hours)))
+        if where is layout:
+            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    assert prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True).removed["snapshot"] == ()
