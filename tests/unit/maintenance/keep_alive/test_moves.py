@@ -73,3 +73,20 @@ def test_the_offsets_of_a_reset_are_not_even_read(
         monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted, raising=False)
     assert len(KeepAliveRecords(layout).read()) == found
     assert sum(lengths) == len(read_file(path) or b"") if refuses else sum(lengths) < most
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("what", "found"), [("restore", 50), ("reset", 0)])
+@pytest.mark.parametrize("most", [0, 1, 100, 4_000])
+def test_a_storage_that_gives_fewer_bytes_than_asked_for_hides_no_restore(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, found: int, most: int
+) -> None:
+    """A server of SFTP may: half of a record is a damaged one, of which nobody wants a group to stay."""
+    layout, head = Layout(tmp_path, "prod"), {"format": 1, "what": what}
+    write_listing(layout.root / CHANGES, "20260301T120000Z-00000001-before.json", head, "groups", GROUPS)
+
+    def short(path: Path, start: int | None = None, end: int | None = None) -> bytes | None:
+        return read_file(path, start, end if end is None else min(end, most))
+
+    monkeypatch.setattr("airflow_kafka_groups.maintenance.keep_alive.moves.read_file", short)
+    assert len(KeepAliveRecords(layout).read()) == found
