@@ -262,7 +262,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
         file_set.is_of_task |= TASK_RUN in content
     if folder == paths.MANIFESTS or path.name.endswith(_BEFORE_ENDING):
-        file_set.named.add(content.get(KAFKA_CLUSTER_ID))
+        file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID), str) else None)
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))
     else:

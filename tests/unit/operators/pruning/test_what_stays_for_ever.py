@@ -192,3 +192,20 @@ def test_a_pruning_that_is_killed_again_and_again_comes_to_its_end(
         run(tmp_path)
     assert [path.exists() for path in paths] == [False, False, True, True]
     assert run(tmp_path).removed["snapshot"] == (paths[2].stem,)
+
+
+@pytest.mark.parametrize("named", [{}, [], ["x"], 1])
+@pytest.mark.parametrize("what", ["manifest", "record"])
+def test_what_names_its_cluster_by_no_text_ends_no_pruning(tmp_path: Path, what: str, named: Any) -> None:
+    """A manifest or record that somebody edited: each pruning of the folder failed, without a word of the file."""
+    old = id_of(80)
+    if what == "manifest":
+        write(tmp_path, f"manifests/{old}.json", {"snapshot_id": old, "kafka_cluster_id": named})
+    else:
+        content = {"run_id": old, "what": "reset", "kafka_cluster_id": named, "groups": []}
+        write(tmp_path, f"changes/{old}-before.json", content)
+        write(tmp_path, f"changes/{id_of(0)}-before.json", {**content, "run_id": id_of(0)})
+    later = snapshot(tmp_path, 70)
+    snapshot(tmp_path, 0)
+    run(tmp_path)
+    assert not later.exists()
