@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, partial
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
 from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
@@ -30,7 +30,8 @@ _MOST_READ = 1_000
 many of the newest are read."""
 
 _LONGEST_WAIT = timedelta(days=32)
-"""For so long, a plan may be made by a snapshot or a judgement that is still the newest."""
+"""For so long, a plan may be made by a snapshot or a judgement that is still the newest, or wait in the folder of a
+connection that leads to another cluster."""
 
 _SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
@@ -76,12 +77,14 @@ class SnapshotsLeft:
     def _find_needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
         found: list[datetime] = []
         for other, ids in self._others:
-            if None not in clusters and not any(may_be_of(other, cluster, ids) for cluster in clusters):
-                continue
+            is_here = None in clusters or any(may_be_of(other, cluster, ids) for cluster in clusters)
+            of = None if is_here else clusters  # it was before its connection was switched, and may be again
             for folder in (other.root / kind for kind in (PLANS, PRUNE_PLANS)):
-                plans = [folder / f"{plan_id}.json" for plan_id in list_ids(folder)[-_MOST_READ:]]
-                found += filter(None, read_few(lambda path: _judged_at(path, now), plans))
-            found += (at for at in map(time_of, _planned_by(other)) if now - at <= _LONGEST_WAIT)
+                made = list_ids(folder)[-_MOST_READ:]
+                plans = [id_ for id_ in made if is_here or now - time_of(id_) <= _LONGEST_WAIT]
+                found += filter(None, read_few(partial(_judged_at, now, of), [folder / f"{id_}.json" for id_ in plans]))
+            if is_here:
+                found += (at for at in map(time_of, _planned_by(other)) if now - at <= _LONGEST_WAIT)
         return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:
@@ -147,16 +150,20 @@ def _planned_by(folder: Layout) -> set[str]:
     return {id_ for id_ in found if id_ is not None}
 
 
-def _judged_at(path: StoragePath, now: datetime) -> datetime | None:
-    """Return when the snapshot of a plan was taken; ``None`` for one that is not carried out any more."""
+def _judged_at(now: datetime, clusters: Collection[str | None] | None, path: StoragePath) -> datetime | None:
+    """Return when the snapshot of a plan was taken; ``None`` for one that is not carried out any more.
+
+    :param clusters: the clusters that it must name one of; ``None``: any.
+    """
     try:
         header = read_json(path, "the plan", PlanError, formats=None)  # a newer version's may be carried out by that
         expires_at, snapshot_id = parse_time(header["expires_at"]), header["snapshot_id"]
+        is_of = clusters is None or header["kafka_cluster_id"] in clusters
     except StorageError:
         raise
     except (MaintenanceError, KeyError, TypeError, ValueError):
         return None
-    return time_of(snapshot_id) if is_id(snapshot_id) and expires_at > now - CLOCK_SLACK else None
+    return time_of(snapshot_id) if is_of and is_id(snapshot_id) and expires_at > now - CLOCK_SLACK else None
 
 
 def _rests_on(path: StoragePath) -> datetime:

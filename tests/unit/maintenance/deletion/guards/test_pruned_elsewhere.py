@@ -124,3 +124,21 @@ async def test_a_judged_snapshot_of_named_groups_does_not_hide_the_newest_judgem
             write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
     limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
     assert prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True).removed["snapshot"] == ()
+
+
+async def test_so_it_is_where_the_plan_s_connection_led_to_a_standby_meanwhile(tmp_path: Path) -> None:
+    """The newest snapshot in the plan's folder is of the standby, and the plan is carried out when all is back."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    plan = await planned(admin, layout, WAITS)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    admin.groups["a"] = FakeGroup(members=1)
+    await take_snapshot(admin, team, now=Ticking(LATER + timedelta(hours=1)))
+    admin.groups["a"] = FakeGroup()
+    standby = FakeAdmin({"a": FakeGroup()})
+    standby.cluster = "standby"
+    await take_snapshot(standby, layout, now=Ticking(LATER + timedelta(days=2)))
+    await take_snapshot(admin, team, now=Ticking(LATER + timedelta(days=4)))
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=False)
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=4, hours=2)))
+    assert fates(report) == {"a": "kept:alive_before"}
