@@ -144,7 +144,7 @@ class FileSet:
     :param inner: the folders in its folders, the innermost first.
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
-    :param named: the Kafka clusters that its manifest, plan or records of groups name; one may name none.
+    :param named: the Kafka clusters that its manifest, plan, backup or changes name; one may name none.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
     :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
@@ -261,7 +261,7 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     id_ = file_set.id
     if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
         file_set.is_of_task |= TASK_RUN in content
-    if folder in (paths.MANIFESTS, paths.PLANS, paths.BACKUPS) or path.name.endswith(_BEFORE_ENDING):
+    if folder in (paths.MANIFESTS, paths.PLANS, paths.BACKUPS, paths.CHANGES):
         file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID) or None, str) else None)
     if folder == paths.AUDIT:
         same = id_ in (content.get("plan_id"), content.get("run_id"))

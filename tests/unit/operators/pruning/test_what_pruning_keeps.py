@@ -307,3 +307,17 @@ def test_nor_do_they_keep_a_clean_up_of_a_version_without_a_journal(
     audit(tmp_path, 0)
     assert len(run(tmp_path).removed["cleanup"]) == (0 if kept else 1)
     assert (record.exists(), vouches.exists()) == (kept, kept)
+
+
+def test_the_result_that_a_killed_pruning_left_of_a_restore_is_of_its_cluster(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Its record went first, and with it the cluster: a folder of another one that is not used kept it for good."""
+    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
+    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
+    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
+    record = restore(tmp_path, 500)
+    content = {**json.loads(record.read_text()), "kafka_cluster_id": OTHER, "dry_run": False}
+    record.unlink()
+    result = write(tmp_path, f"changes/{record.name.replace('before', 'result')}", content)
+    restore(tmp_path, 0)
+    assert run(tmp_path).removed["change"] == (content["run_id"],)
+    assert not result.exists()
