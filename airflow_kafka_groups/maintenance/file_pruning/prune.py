@@ -1,7 +1,8 @@
 """Pruning of a cluster's old files. Other files in the same folders are not touched.
 
-Files form sets: a snapshot is its manifest, rows, verdicts and observations; a clean-up is its plan, backup, audit
-records and report; a change is its state before and its result. A set is removed completely or not at all. It is
+Files form sets: a snapshot is its manifest, rows, verdicts, observations and lag; a clean-up is its plan, backup, audit
+records and report; a change is its state before and its result; a backlog is what a job was given, and its result. A
+set is removed completely or not at all, unless the process is killed: then the next one removes the rest. It is
 removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
 its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
