@@ -29,6 +29,9 @@ _MOST_READ = 1_000
 """The most manifests of a folder that are read to know that none is of a cluster: with more, one may be. Of plans, so
 many of the newest are read."""
 
+_MOST_JUDGED = 32
+"""So many of the newest judgements are looked at in the folder of a connection that leads to another cluster."""
+
 _LONGEST_WAIT = timedelta(days=32)
 """For so long, a plan may be made by a snapshot or a judgement that is still the newest, or wait in the folder of a
 connection that leads to another cluster."""
@@ -44,7 +47,7 @@ class SnapshotsLeft:
         self._gone: set[str] = set()
         self._clusters: dict[tuple[str, str], str | None] = {}
         self._needed_from: dict[frozenset[str | None], datetime | None] = {}
-        self._judged_from: dict[str, dict[str, datetime]] = {}
+        self._judged_from: dict[tuple[str, int], dict[str, datetime]] = {}
 
     def remove(self, ids: Iterable[str]) -> None:
         """Leave out snapshots of this folder that are removed, or would be."""
@@ -101,27 +104,33 @@ class SnapshotsLeft:
         Raises ``StorageError``.
         """
         own = [id_ for id_ in self._own if id_ not in self._gone]
-        if _until(own, at) or self._are_judged_from(self._layout, own, at):
+        if _until(own, at) or self._judged_since(self._layout, own, at):
             return True
         known = clusters if clusters and None not in clusters else ()
-        return any(
-            ((earlier := _until(ids, at)) and self._may_be_of(other, earlier, known))
-            or (
-                (not known or any(may_be_of(other, cluster, ids) for cluster in known))
-                and self._are_judged_from(other, ids, at)
-            )
-            for other, ids in self._others
-        )
 
-    def _are_judged_from(self, folder: Layout, ids: list[str], at: datetime) -> bool:
-        """Whether a judgement of one of these snapshots may rest on one from before this time, which may be removed."""
-        if folder.cluster not in self._judged_from:
+        def may_have_one(other: Layout, ids: list[str]) -> bool:
+            is_here = not known or any(may_be_of(other, cluster, ids) for cluster in known)
+            # Before its connection was switched, it was where it may be again.
+            judged = self._judged_since(other, ids, at, 0 if is_here else _MOST_JUDGED)
+            found = {*_until(ids, at), *judged}
+            return bool(found) and ((is_here and bool(judged)) or self._may_be_of(other, sorted(found), known))
+
+        others, ids = [other for other, _ in self._others], [ids for _, ids in self._others]
+        return any(read_few(may_have_one, others, ids))
+
+    def _judged_since(self, folder: Layout, ids: list[str], at: datetime, most: int = 0) -> list[str]:
+        """Return those of these snapshots whose judgement may rest on one from before this time, which may be removed.
+
+        :param most: of how many of the newest judgements to look at. Default: of all.
+        """
+        key = folder.cluster, most
+        if key not in self._judged_from:
             places = [folder.root / place for place in verdict_summary_folders()]
-            judged = [(id_, place / f"{id_}.json") for place in places for id_ in list_ids(place)]
-            found = read_few(_rests_on, [path for _, path in judged])
-            self._judged_from[folder.cluster] = {id_: since for (id_, _), since in zip(judged, found, strict=True)}
-        judged_from = self._judged_from[folder.cluster]
-        return any(judged_from[id_] <= at for id_ in ids if id_ in judged_from)
+            judged = sorted((id_, number) for number, place in enumerate(places) for id_ in list_ids(place))[-most:]
+            found = read_few(_rests_on, [places[number] / f"{id_}.json" for id_, number in judged])
+            self._judged_from[key] = {id_: since for (id_, _), since in zip(judged, found, strict=True)}
+        judged_from = self._judged_from[key]
+        return [id_ for id_ in ids if id_ in judged_from and judged_from[id_] <= at]
 
     def _may_be_of(self, folder: Layout, ids: list[str], clusters: Collection[str | None]) -> bool:
         """Whether one of these snapshots may be of one of these clusters: a connection may have been switched."""

@@ -74,7 +74,7 @@ async def test_several_folders_are_listed_at_once(
     admin.cluster = "another"
     for number in range(READERS):
         await snapshot(admin, Layout(tmp_path, f"other{number}"))
-    meetings, real = {name: Barrier(READERS) for name in ("root", "manifests")}, Path.iterdir
+    meetings, real = {name: Barrier(READERS) for name in ("root", "manifests", "summaries", "verdicts")}, Path.iterdir
 
     def met(folder: Path) -> Any:
         place = folder.relative_to(tmp_path).parts

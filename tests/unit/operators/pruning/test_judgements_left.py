@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
-from tests.unit.operators.pruning.test_what_pruning_keeps import MINE, ago, restore, run, snapshot
+from tests.unit.operators.pruning.test_what_pruning_keeps import MINE, ago, restore, run, snapshot, write
 
 pytestmark = pytest.mark.safety
 
@@ -41,6 +41,23 @@ def test_so_it_does_where_another_connection_s_folder_has_the_judgement(
 ) -> None:
     judged_since(tmp_path, scene.CLUSTER, scene.judged_once(admin, tmp_path, ["a"], ["live"]), 30)
     (tmp_path / scene.CLUSTER).rename(tmp_path / "judging")
+    record, _ = restore(tmp_path, 5, "a"), restore(tmp_path, 0)
+    record.write_text(json.dumps({**json.loads(record.read_text()), "kafka_cluster_id": of}))
+    assert len(run(tmp_path, snapshot=3, change=3).removed["change"]) == (0 if kept else 1)
+    assert record.exists() is kept
+
+
+@pytest.mark.parametrize(("of", "kept"), [(MINE, True), ("another", False)])
+def test_so_it_does_where_that_connection_leads_to_a_standby_for_now(
+    admin: FakeAdmin, tmp_path: Path, of: str, kept: bool
+) -> None:
+    """The newest snapshot beside the judgement is of the standby; a plan by it is carried out when all is back."""
+    judged = scene.judged_once(admin, tmp_path, ["a"], ["live"])
+    judged_since(tmp_path, scene.CLUSTER, judged, 30)
+    (tmp_path / scene.CLUSTER).rename(tmp_path / "judging")
+    content = json.loads((tmp_path / f"judging/manifests/{judged}.json").read_text())
+    newer = {**content, "snapshot_id": f"{judged[:-8]}ffffffff", "kafka_cluster_id": "standby"}
+    write(tmp_path, f"manifests/{newer['snapshot_id']}.json", newer, "judging")
     record, _ = restore(tmp_path, 5, "a"), restore(tmp_path, 0)
     record.write_text(json.dumps({**json.loads(record.read_text()), "kafka_cluster_id": of}))
     assert len(run(tmp_path, snapshot=3, change=3).removed["change"]) == (0 if kept else 1)
