@@ -78,16 +78,8 @@ class SnapshotsLeft:
         return needed_from is not None and since >= needed_from
 
     def _find_needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
-        found: list[datetime] = []
-        for other, ids in self._others:
-            is_here = None in clusters or any(may_be_of(other, cluster, ids) for cluster in clusters)
-            of = None if is_here else clusters  # it was before its connection was switched, and may be again
-            for folder in (other.root / kind for kind in (PLANS, PRUNE_PLANS)):
-                made = list_ids(folder)[-_MOST_READ:]
-                plans = [id_ for id_ in made if is_here or now - time_of(id_) <= _LONGEST_WAIT]
-                found += filter(None, read_few(partial(_judged_at, now, of), [folder / f"{id_}.json" for id_ in plans]))
-            if is_here:
-                found += (at for at in map(time_of, _planned_by(other)) if now - at <= _LONGEST_WAIT)
+        others, ids = [other for other, _ in self._others], [ids for _, ids in self._others]
+        found = [at for some in read_few(partial(_planned_at, clusters, now), others, ids) for at in some]
         return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:
@@ -148,6 +140,23 @@ class SnapshotsLeft:
             except SnapshotError:
                 self._clusters[key] = None
         return self._clusters[key]
+
+
+def _planned_at(clusters: Collection[str | None], now: datetime, folder: Layout, ids: list[str]) -> list[datetime]:
+    """Return when the snapshots were taken by which plans in a folder may be carried out or made yet.
+
+    :param ids: its snapshots.
+    """
+    is_here = None in clusters or any(may_be_of(folder, cluster, ids) for cluster in clusters)
+    of = None if is_here else clusters  # it was before its connection was switched, and may be again
+    found: list[datetime] = []
+    for kind in (folder.root / name for name in (PLANS, PRUNE_PLANS)):
+        made = list_ids(kind)[-_MOST_READ:]
+        plans = [id_ for id_ in made if is_here or now - time_of(id_) <= _LONGEST_WAIT]
+        found += filter(None, read_few(partial(_judged_at, now, of), [kind / f"{id_}.json" for id_ in plans]))
+    if is_here:
+        found += (at for at in map(time_of, _planned_by(folder)) if now - at <= _LONGEST_WAIT)
+    return found
 
 
 def _planned_by(folder: Layout) -> set[str]:

@@ -62,8 +62,9 @@ async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_
         lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
         lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
         lambda layout, _: [SnapshotsLeft(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
+        lambda layout, _: [SnapshotsLeft(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
     ],
-    ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning"],
+    ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning", "plans"],
 )
 async def test_several_folders_are_listed_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Callable[[Layout, str], Any]
@@ -74,7 +75,8 @@ async def test_several_folders_are_listed_at_once(
     admin.cluster = "another"
     for number in range(READERS):
         await snapshot(admin, Layout(tmp_path, f"other{number}"))
-    meetings, real = {name: Barrier(READERS) for name in ("root", "manifests", "summaries", "verdicts")}, Path.iterdir
+    places = ("root", "manifests", "summaries", "verdicts", "plans", "prune_plans")
+    meetings, real = {name: Barrier(READERS) for name in places}, Path.iterdir
 
     def met(folder: Path) -> Any:
         place = folder.relative_to(tmp_path).parts
