@@ -155,14 +155,18 @@ def _planned_at(clusters: Collection[str | None], now: datetime, folder: Layout,
         plans = [id_ for id_ in made if is_here or now - time_of(id_) <= _LONGEST_WAIT]
         found += filter(None, read_few(partial(_judged_at, now, of), [kind / f"{id_}.json" for id_ in plans]))
     if is_here:
-        found += (at for at in map(time_of, _planned_by(folder)) if now - at <= _LONGEST_WAIT)
+        found += (at for at in map(time_of, _planned_by(folder, now)) if now - at <= _LONGEST_WAIT)
     return found
 
 
-def _planned_by(folder: Layout) -> set[str]:
-    """Return the snapshots by which a plan may be made yet: topics by the newest one itself, groups by a judgement."""
-    judged = (id_ for place in verdict_summary_folders() for id_ in list_ids(folder.root / place))
-    found = {*snapshot_ids(folder)[-1:], max(judged, default=None)}
+def _planned_by(folder: Layout, now: datetime) -> set[str]:
+    """Return the snapshots by which a plan may be made yet: topics by the newest one itself, groups by a judgement.
+
+    Plans are made by those of a time to come when it has come, and by those before once the others are removed.
+    """
+    listed = (id_ for place in verdict_summary_folders() for id_ in list_ids(folder.root / place))
+    taken, judged = (_until(ids, now + CLOCK_SLACK)[-1:] for ids in (snapshot_ids(folder), sorted(listed)))
+    found: set[str | None] = {*taken, *judged}
     with suppress(SnapshotError):  # whoever names a snapshot plans by it all the same
         found |= {latest_manifest(folder, to_judge=True).snapshot_id, newest_judged(folder)}
     return {id_ for id_ in found if id_ is not None}

@@ -142,3 +142,20 @@ async def test_so_it_is_where_the_plan_s_connection_led_to_a_standby_meanwhile(t
     prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=False)
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=4, hours=2)))
     assert fates(report) == {"a": "kept:alive_before"}
+
+
+@pytest.mark.parametrize("is_judged", [True, False])
+async def test_a_snapshot_of_a_time_to_come_does_not_hide_by_which_one_a_plan_may_be_made_yet(
+    tmp_path: Path, *, is_judged: bool
+) -> None:
+    """A clock was a year ahead. Once somebody has removed what it dated, plans are made by what was there before."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    await take_snapshot(admin, team, now=Ticking(LATER - timedelta(days=1)))
+    for hours, where in ((0, layout), (1, team), (96, team), (9_000, layout)):
+        taken = await take_snapshot(admin, where, now=Ticking(LATER + timedelta(hours=hours)))
+        if where is layout and is_judged:
+            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    found = prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True)
+    assert len(found.removed["snapshot"]) == 1
