@@ -26,6 +26,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move, without_moves
 from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
     KEPT_AT,
@@ -115,7 +116,6 @@ _OWN_NAME = {
 _FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: OBSERVATIONS_FORMATS}
 # The fields with times from which idle times count, for clean-ups.
 _COUNTS_FROM = {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}
-_REPORT_BEGINS = HEAD.encode()
 _BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""
 
@@ -250,12 +250,13 @@ def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
 def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
     """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
     if folder == paths.REPORTS:
-        begins = (read_file(path) or b"").startswith(_REPORT_BEGINS)
+        begins = (read_file(path) or b"").startswith(HEAD.encode())
         return None if begins else f"{path} is not a report of this package"
     if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
         return None
     try:
-        content = read_json(path, "it", MaintenanceError, formats=_FORMATS.get(folder, (FORMAT,)))
+        formats = _FORMATS.get(folder, (FORMAT,))
+        content = read_json(path, "it", MaintenanceError, formats=formats, part=without_moves, read=read_unless_move)
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id

@@ -196,11 +196,12 @@ def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
     records = [restore(tmp_path, day) for day in range(50)]
     read, real = list[str](), read_file
 
-    def noted(path: Path) -> bytes | None:
+    def noted(path: Path, *part: int) -> bytes | None:
         read.append(path.name)
-        return real(path)
+        return real(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.json_files.read_file", noted)
+    for module in ("json_files", "keep_alive.moves"):
+        monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted)
     assert run(tmp_path, change=1).removed["change"] == (old.name[:25],)
     assert read == [old.name]
     assert all(path.exists() for path in records)
@@ -289,35 +290,3 @@ def test_files_of_a_time_to_come_take_no_place_among_the_newest(tmp_path: Path) 
     snapshot(tmp_path, 0)
     assert run(tmp_path, cleanup=60, newest=2).removed["cleanup"] == ()
     assert all(path.exists() for path in backups)
-
-
-@pytest.mark.parametrize("vouching", ["plans", "backups"])
-@pytest.mark.parametrize(("named", "kept"), [(OTHER, False), (MINE, True), (None, True), ("", True)])
-def test_nor_do_they_keep_a_clean_up_of_a_version_without_a_journal(
-    admin: FakeAdmin, tmp_path: Path, vouching: str, named: str | None, *, kept: bool
-) -> None:
-    """Each had an audit record, and stayed for good, with its plan, backup and report."""
-    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
-    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
-    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
-    record = audit(tmp_path, 800)
-    plan_id, expires_at = record.name[:25], ago(800).isoformat()
-    content = {"plan_id": plan_id, "kafka_cluster_id": named, "expires_at": expires_at}
-    vouches = write(tmp_path, f"{vouching}/{plan_id}.json", content)
-    audit(tmp_path, 0)
-    assert len(run(tmp_path).removed["cleanup"]) == (0 if kept else 1)
-    assert (record.exists(), vouches.exists()) == (kept, kept)
-
-
-def test_the_result_that_a_killed_pruning_left_of_a_restore_is_of_its_cluster(admin: FakeAdmin, tmp_path: Path) -> None:
-    """Its record went first, and with it the cluster: a folder of another one that is not used kept it for good."""
-    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
-    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
-    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
-    record = restore(tmp_path, 500)
-    content = {**json.loads(record.read_text()), "kafka_cluster_id": OTHER, "dry_run": False}
-    record.unlink()
-    result = write(tmp_path, f"changes/{record.name.replace('before', 'result')}", content)
-    restore(tmp_path, 0)
-    assert run(tmp_path).removed["change"] == (content["run_id"],)
-    assert not result.exists()

@@ -1,0 +1,82 @@
+"""Of which cluster a record, a result or a clean-up is, and how much of a record is read to know what it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.unit.operators import scene
+from tests.unit.operators.pruning.test_what_pruning_keeps import (
+    MINE,
+    OTHER,
+    ago,
+    audit,
+    id_of,
+    restore,
+    run,
+    snapshot,
+    write,
+)
+
+pytestmark = pytest.mark.safety
+
+
+@pytest.mark.parametrize("vouching", ["plans", "backups"])
+@pytest.mark.parametrize(("named", "kept"), [(OTHER, False), (MINE, True), (None, True), ("", True)])
+def test_nor_do_they_keep_a_clean_up_of_a_version_without_a_journal(
+    admin: FakeAdmin, tmp_path: Path, vouching: str, named: str | None, *, kept: bool
+) -> None:
+    """Each had an audit record, and stayed for good, with its plan, backup and report."""
+    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
+    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
+    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
+    record = audit(tmp_path, 800)
+    plan_id, expires_at = record.name[:25], ago(800).isoformat()
+    content = {"plan_id": plan_id, "kafka_cluster_id": named, "expires_at": expires_at}
+    vouches = write(tmp_path, f"{vouching}/{plan_id}.json", content)
+    audit(tmp_path, 0)
+    assert len(run(tmp_path).removed["cleanup"]) == (0 if kept else 1)
+    assert (record.exists(), vouches.exists()) == (kept, kept)
+
+
+def test_the_result_that_a_killed_pruning_left_of_a_restore_is_of_its_cluster(admin: FakeAdmin, tmp_path: Path) -> None:
+    """Its record went first, and with it the cluster: a folder of another one that is not used kept it for good."""
+    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
+    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
+    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
+    record = restore(tmp_path, 500)
+    content = {**json.loads(record.read_text()), "kafka_cluster_id": OTHER, "dry_run": False}
+    record.unlink()
+    result = write(tmp_path, f"changes/{record.name.replace('before', 'result')}", content)
+    restore(tmp_path, 0)
+    assert run(tmp_path).removed["change"] == (content["run_id"],)
+    assert not result.exists()
+
+
+def test_the_offsets_that_a_task_set_are_not_read_by_each_pruning_of_a_year(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By length: they stay for a year whatever the limit, and each may have hundreds of megabytes."""
+    snapshot(tmp_path, 0)
+    groups = [{"group_id": f"g{number}", "kept": None} for number in range(5_000)]
+    for days in (200, 0):
+        content = {"run_id": id_of(days), "what": "reset", "task_run": "d/r/t/-1", "groups": groups}
+        write(tmp_path, f"changes/{id_of(days)}-before.json", content)
+    lengths = list[int]()
+
+    def noted(path: Path, *part: int) -> bytes | None:
+        content = read_file(path, *part)
+        lengths.append(len(content or b""))
+        return content
+
+    for module in ("json_files", "keep_alive.moves"):
+        monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted)
+    assert run(tmp_path, change=30).removed["change"] == ()
+    assert 0 < sum(lengths) < 10_000
