@@ -67,11 +67,13 @@ class SnapshotsLeft:
     def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
         """Return whether plans in other folders, which may be carried out or made yet, go by snapshots since then.
 
-        :param clusters: the ids of the clusters of these snapshots; one that is not known may be any.
+        :param clusters: the ids of the clusters of these snapshots; one that is not known may be any. What has no
+            manifest names none: no plan goes by it.
 
         Only the newest plans of a folder are looked at. Raises ``StorageError``.
         """
-        key = frozenset(clusters)
+        if not (key := frozenset(clusters)):
+            return False
         if key not in self._needed_from:
             self._needed_from[key] = self._find_needed_from(key, now)
         needed_from = self._needed_from[key]

@@ -86,3 +86,12 @@ async def test_several_folders_are_listed_at_once(
 
     monkeypatch.setattr(Path, "iterdir", met)
     list(look(layout, judged))
+
+
+async def test_no_other_folder_is_looked_into_for_what_a_killed_snapshot_left(
+    tmp_path: Path, listed: Counter[str]
+) -> None:
+    await snapshot(FakeAdmin(), Layout(tmp_path, "other"))
+    listed.clear()
+    assert not SnapshotsLeft(layout_in(tmp_path)).are_needed(NOW, set(), NOW)
+    assert not listed
