@@ -72,21 +72,29 @@ def test_a_new_run_in_the_output_of_one_that_was_given_up_is_told_to_keep_its_co
     assert sorted(row["offset"] for row in spark.read.parquet(str(output)).collect()) == [*range(5), *range(15, 20)]
 
 
-def test_a_run_is_given_up_also_where_nothing_is_left_to_read(
-    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
-) -> None:
+def failed_once(submit: Submit, kafka: str, transforms: ModuleType, folder: Path, name: str) -> list[str]:
+    """Let a transform fail on the backlog of a group, from 2 to 9 of one partition; return the job's arguments."""
+
     def fail(records: Any) -> None:
         raise ValueError("not yet")
 
-    def count(records: Any) -> None:
-        records.count()
-
-    fill(kafka, {("bn", 0): 9})
-    commit_offsets(kafka, {"bn": {("bn", 0): 2}})
-    asked = ["--group", "bn", "--transform", "users_transforms:work", "--records", str(tmp_path / "records")]
+    fill(kafka, {(name, 0): 9})
+    commit_offsets(kafka, {name: {(name, 0): 2}})
+    asked = ["--group", name, "--transform", "users_transforms:work", "--records", str(folder / "records")]
     transforms.work = fail  # type: ignore[attr-defined]
     with pytest.raises(JobError, match="not yet"):
         submit(*asked)
+    return asked
+
+
+def count(records: Any) -> None:
+    records.count()
+
+
+def test_a_run_is_given_up_also_where_nothing_is_left_to_read(
+    submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
+) -> None:
+    asked = failed_once(submit, kafka, transforms, tmp_path, "bn")
     commit_offsets(kafka, {"bn": {("bn", 0): 9}})  # its consumer came back, and read everything
     transforms.work = count  # type: ignore[attr-defined]
     with pytest.raises(JobError, match=r"Somebody else moved it.*--start-over"):
@@ -100,19 +108,7 @@ def test_a_try_whose_log_ends_before_its_records_names_the_way_on(
     submit: Submit, kafka: str, transforms: ModuleType, tmp_path: Path
 ) -> None:
     """As after an unclean election of a leader; here the topic is recreated, and the group set to where it was."""
-
-    def fail(records: Any) -> None:
-        raise ValueError("not yet")
-
-    def count(records: Any) -> None:
-        records.count()
-
-    fill(kafka, {("bt", 0): 9})
-    commit_offsets(kafka, {"bt": {("bt", 0): 2}})
-    asked = ["--group", "bt", "--transform", "users_transforms:work", "--records", str(tmp_path / "records")]
-    transforms.work = fail  # type: ignore[attr-defined]
-    with pytest.raises(JobError, match="not yet"):
-        submit(*asked)
+    asked = failed_once(submit, kafka, transforms, tmp_path, "bt")
     fill(kafka, {("bt", 0): 5})
     commit_offsets(kafka, {"bt": {("bt", 0): 2}})
     transforms.work = count  # type: ignore[attr-defined]

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
@@ -27,14 +27,20 @@ pytestmark = pytest.mark.safety
 WAITS = replace(POLICY, max_plan_age_seconds=timedelta(days=7).total_seconds())
 
 
-async def test_what_another_connection_has_shown_in_use_is_kept_though_its_snapshots_are_pruned(tmp_path: Path) -> None:
-    """A team keeps its snapshots for two days, and a plan waits for its approval for four."""
-    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+async def seen_in_use_by_a_team(folder: Path) -> tuple[FakeAdmin, Layout, Layout, DeletionPlan]:
+    """Plan a group and back it up; only another connection's snapshot shows it in use afterwards."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(folder), Layout(folder, "team")
     plan = await planned(admin, layout, WAITS)
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     admin.groups["a"] = FakeGroup(members=1)
     await take_snapshot(admin, team, now=Ticking(LATER + timedelta(hours=1)))
     admin.groups["a"] = FakeGroup()
+    return admin, layout, team, plan
+
+
+async def test_what_another_connection_has_shown_in_use_is_kept_though_its_snapshots_are_pruned(tmp_path: Path) -> None:
+    """A team keeps its snapshots for two days, and a plan waits for its approval for four."""
+    admin, layout, team, plan = await seen_in_use_by_a_team(tmp_path)
     await take_snapshot(admin, team, now=Ticking(LATER + timedelta(days=4)))
     limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
     prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=False)
@@ -128,12 +134,7 @@ async def test_a_judged_snapshot_of_named_groups_does_not_hide_the_newest_judgem
 
 async def test_so_it_is_where_the_plan_s_connection_led_to_a_standby_meanwhile(tmp_path: Path) -> None:
     """The newest snapshot in the plan's folder is of the standby, and the plan is carried out when all is back."""
-    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
-    plan = await planned(admin, layout, WAITS)
-    await backup_groups(admin, layout, plan, now=Ticking(LATER))
-    admin.groups["a"] = FakeGroup(members=1)
-    await take_snapshot(admin, team, now=Ticking(LATER + timedelta(hours=1)))
-    admin.groups["a"] = FakeGroup()
+    admin, layout, team, plan = await seen_in_use_by_a_team(tmp_path)
     standby = FakeAdmin({"a": FakeGroup()})
     standby.cluster = "standby"
     await take_snapshot(standby, layout, now=Ticking(LATER + timedelta(days=2)))
