@@ -24,6 +24,7 @@ JOBS = {
     "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
 }
+_STARTS_SPARK_LATER = ("judge_staleness",)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,20 +39,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
-    if find_spec("pyspark") is None:
-        remedy = "start it by spark-submit, or install airflow-kafka-groups[spark]"
-        print(f"{job}: error: this Python ({sys.executable}) has no pyspark: {remedy}", file=sys.stderr)
-        return 1
-    if find_spec("pyspark.core") is None:  # what a job imports is not there
-        remedy = "start it by spark-submit, or install pyspark in its place"
-        which = f"this Python ({sys.executable}) has only the client of Spark Connect, which has no JVM"
-        if find_spec("pyspark.context") is not None:  # Spark 3 has all of it elsewhere
-            from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
+    from airflow_kafka_groups.arrow.errors import JobError
+    from airflow_kafka_groups.spark.packages import require_pyspark
 
-            which = f"the pyspark of this Python ({sys.executable}) is older than 4.0"
-            remedy = f"use Spark {TESTED_SPARK}, with which the jobs are tested"
-        print(f"{job}: error: {which}: {remedy}", file=sys.stderr)
-        return 1
+    try:
+        if job not in _STARTS_SPARK_LATER:
+            require_pyspark()
+    except JobError as exc:
+        print(f"{job}: error: {exc}", file=sys.stderr)
+        return exc.exit_code
     return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
 
 

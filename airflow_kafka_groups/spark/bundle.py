@@ -22,11 +22,11 @@ APPLICATION = _PACKAGE / "spark" / "application.py"
 
 
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
-    """Write the zip for ``--py-files``: the empty root, ``contracts`` and ``spark``. Its bytes are reproducible.
+    """Write the zip for ``--py-files``, always the same bytes: the empty root, ``contracts``, ``arrow``, ``spark``.
 
     :param whole: include the complete package instead. Default false.
     """
-    folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "spark")
+    folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "arrow", _PACKAGE / "spark")
     modules = sorted({_PACKAGE / "__init__.py", *(path for folder in folders for path in folder.rglob("*.py"))})
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in modules:

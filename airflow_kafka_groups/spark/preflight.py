@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import pyspark
 from py4j.java_gateway import java_import  # type: ignore[import-untyped]
-from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
+from airflow_kafka_groups.arrow.errors import JobError, first_line
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError, first_line
-
-WORKER_PACKAGES = ("pyarrow", "numpy")
-"""Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""
-
-DRIVER_PACKAGES = ("pandas", *WORKER_PACKAGES)
-"""Packages that these functions need on the driver: pyspark requires pandas there."""
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",
@@ -36,16 +30,6 @@ SETTINGS = (_SHUFFLE_PARTITIONS, _TIME_ZONE)
 
 _ROWS_PER_SHUFFLE_PARTITION = 1_000_000
 _ASKED_FOR_BARELY = ("org.apache.spark.sql.functions", "org.apache.spark.api.python.PythonUtils")
-
-
-_logger = PySparkLogger.getLogger(__name__)
-
-
-def logged(warnings: Sequence[str]) -> list[str]:
-    """Log warnings, and return them."""
-    for warning in warnings:
-        _logger.warning(warning)
-    return list(warnings)
 
 
 def version_warnings(python_side: str, cluster_side: str) -> list[str]:
@@ -123,16 +107,6 @@ def require_arrow(spark: SparkSession) -> None:
     require_packages(DRIVER_PACKAGES)
     if problem := _worker_problem(spark, WORKER_PACKAGES):
         raise JobError(problem)
-
-
-def require_packages(names: Sequence[str]) -> None:
-    """Raise ``JobError`` with the remedy if the driver's Python lacks packages."""
-    missing = [name for name in names if find_spec(name) is None]
-    if missing:
-        raise JobError(
-            f"the driver's Python ({sys.executable}) has no {' and no '.join(missing)}: install "
-            f"{', '.join(names)} there, or name a Python that has them by PYSPARK_DRIVER_PYTHON"
-        )
 
 
 def _worker_problem(spark: SparkSession, packages: tuple[str, ...]) -> str | None:

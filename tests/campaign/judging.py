@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
@@ -18,7 +19,6 @@ from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
 from airflow_kafka_groups.maintenance.storage import Layout, write_json
 from airflow_kafka_groups.models import GroupOffsets
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World

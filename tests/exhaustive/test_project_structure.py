@@ -17,6 +17,11 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
 ELSEWHERE = {
+    "arrow/": "spark/staleness/test_judge_staleness.py",
+    "arrow/files/": "spark/session/test_local_paths.py",
+    "arrow/files/job_files.py": "spark/staleness/test_two_judgements.py",
+    "arrow/files/output_checks.py": "spark/session/test_replaceable.py",
+    "arrow/ledger/": "spark/ledger/test_snapshots.py",
     "__main__.py": "unit/cli/test_main.py",
     "cli/": "unit/cli/test_main.py",
     "cli/commands/": "unit/cli/commands/test_reading.py",
@@ -86,10 +91,11 @@ ELSEWHERE = {
     "protocol/releases.py": "unit/hooks/test_kafka_groups.py",
     "sensors/groups.py": "unit/sensors/test_deferral.py",
     "spark/": "spark/staleness/test_judge_staleness.py",
+    "spark/files/": "spark/session/test_other_storage.py",
+    "spark/this_machine.py": "spark/session/test_session_on_demand.py",
     "spark/__main__.py": "spark/submitted/test_spark_submit.py",
     "spark/application.py": "spark/submitted/test_spark_submit.py",
     "spark/bundle.py": "spark/submitted/test_spark_submit.py",
-    "spark/files/job_files.py": "spark/staleness/test_two_judgements.py",
     "spark/backlog/": "spark/backlog/test_process_backlog.py",
     "spark/backlog/output.py": "spark/backlog/test_backlog_kills.py",
     "spark/backlog/record.py": "spark/backlog/test_backlog_record.py",
@@ -100,10 +106,8 @@ ELSEWHERE = {
     "spark/kafka/recreated.py": "spark/backlog/test_recreated_topics.py",
     "spark/kafka/timestamps.py": "spark/lag/test_lag_report.py",
     "spark/lag/": "spark/lag/test_report.py",
-    "spark/ledger/": "spark/ledger/test_snapshots.py",
     "spark/offsets_topic/": "spark/offsets_topic/test_commit_history.py",
     "spark/source/": "spark/source/test_source.py",
-    "spark/staleness/": "spark/staleness/test_judge_staleness.py",
     "transport/": "unit/transport/test_tls.py",
     "transport/aiokafka_connection.py": "integration/admin/test_security.py",
     "transport/base.py": "unit/cluster/test_client.py",
@@ -122,9 +126,9 @@ def modules() -> list[str]:
 
 @cache
 def mirror(module: str) -> Path:
-    """Return the file with the tests of a module. Those of the Spark jobs need Spark, and are in folders by subject."""
+    """Return the file with the tests of a module. Those of the jobs are in folders by subject."""
     folder, _, name = module.rpartition("/")
-    if folder.startswith("spark"):
+    if folder.startswith(("arrow", "spark")):
         return next((ROOT / "tests/spark").rglob(f"test_{name}"), ROOT / "tests/spark" / f"test_{name}")
     places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "exhaustive", "component")]
     return next((place for place in places if place.exists()), places[0])

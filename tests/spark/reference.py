@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from tests.spark.histories import SnapshotRow, seen
 
 

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import range_rows
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from airflow_kafka_groups.spark.session import jvm_of
@@ -46,10 +46,11 @@ _OF_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
 _LIMIT_OF_HDFS = "dfs.namenode.fs-limits.max-component-length"
 
 
-def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], str]:
+def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str], str]:
     """Return the groups of a deletion plan and the id of the snapshot they were judged by. An edited one is refused."""
     if not ids.is_id(plan_id):
         raise ArgumentError("--plan-id", plan_id, f"give an id as {ids.ID_EXAMPLE}")
+    storage = storage_of(spark, folder)
     path, body = f"{folder}/{paths.plan(plan_id)}", f"{folder}/{paths.plan_body(plan_id)}"
     text = storage.read_text(path)
     try:
@@ -67,7 +68,7 @@ def read_plan(storage: Storage, folder: str, plan_id: str) -> tuple[set[str], st
         raise JobError(f"{path} is not a plan ({type(exc).__name__}: {exc})") from exc
     if hashlib.sha256(storage.read_bytes(body)).hexdigest() != sha256:
         raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
-    rows = read_stored(storage.spark).parquet(body).where("place is not null").select("group_id").collect()
+    rows = read_stored(spark).parquet(body).where("place is not null").select("group_id").collect()
     return {row["group_id"] for row in rows}, snapshot_id
 
 
@@ -157,8 +158,8 @@ def check_names(spark: SparkSession, output: str, backlogs: Mapping[str, Backlog
 
 def _longest_name(spark: SparkSession, output: str) -> int:
     """Return how many bytes the name of a folder may have; 0 for no limit. That of HDFS is a setting of the site."""
-    storage = Storage(spark, output)
-    if storage.scheme in _OF_HDFS:
+    storage = storage_of(spark, output)
+    if isinstance(storage, HadoopStorage) and storage.scheme in _OF_HDFS:
         return int(spark._jsc.hadoopConfiguration().getInt(_LIMIT_OF_HDFS, _LONGEST_NAME))
     return _LONGEST_NAME if storage.is_local else 0
 

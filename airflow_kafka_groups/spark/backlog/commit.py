@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin, TooLateError
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 

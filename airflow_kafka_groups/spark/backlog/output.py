@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
 COLUMN = "backlog_slice"
@@ -46,7 +46,10 @@ class Output:
                 raise JobError(f"the output has a column {lost[0]!r}, which readers take from the folder: rename it")
             self._make_room(context)
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
-            storage, mark = Storage(self._spark, self._path), f"{self._path}/{_MARK}{context.run_id}-{context.attempt}"
+            storage, mark = (
+                storage_of(self._spark, self._path),
+                f"{self._path}/{_MARK}{context.run_id}-{context.attempt}",
+            )
             storage.write_text(mark, "")
             try:
                 writer.mode("errorifexists").save(self._written)
@@ -64,13 +67,13 @@ class Output:
     def discard(self) -> None:
         """Delete the slice that was written last, because another process works on it."""
         if self._written:
-            Storage(self._spark, self._path).delete_folder(self._written)
+            storage_of(self._spark, self._path).delete_folder(self._written)
 
     def _require_alone(self, context: BacklogContext) -> None:
         """Raise ``JobError`` if another run made room for itself while the slice was written: it is not committed."""
         if self._mode != "overwrite":
             return
-        there = Storage(self._spark, self._path).folders(self._path)
+        there = storage_of(self._spark, self._path).folders(self._path)
         for name in there:
             if name.startswith(f"{COLUMN}=") and not name.startswith(f"{COLUMN}={context.run_id}-"):
                 raise self._shared(name)
@@ -85,7 +88,7 @@ class Output:
         )
 
     def _make_room(self, context: BacklogContext) -> None:
-        storage = Storage(self._spark, self._path)
+        storage = storage_of(self._spark, self._path)
         of_run = f"{COLUMN}={context.run_id}-"
         there = [*storage.folders(self._path), *storage.files(self._path)]
         marks = [name for name in there if name.startswith(f"{_MARK}{context.run_id}-")]

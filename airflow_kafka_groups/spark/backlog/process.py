@@ -19,13 +19,13 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.backlog.commit import Observed, moved
 from airflow_kafka_groups.spark.backlog.record import ABANDONED, Record, Run, open_record
 from airflow_kafka_groups.spark.backlog.request import BacklogRequest, look, plan
 from airflow_kafka_groups.spark.backlog.slices import with_context
 from airflow_kafka_groups.spark.backlog.work import Work
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, options_hidden
@@ -67,7 +67,7 @@ def process_backlog(
         cluster_id = admin.cluster_id(fetched_from, "the offsets were fetched from")
         record = Record()
         if records is not None:
-            record = open_record(Storage(spark, records), records, cluster_id, asked.group_id)
+            record = open_record(storage_of(spark, records), records, cluster_id, asked.group_id)
         observed = look(admin, asked)
         run = _resumed(record, asked, observed)
         if run is not None and record.ended is None:

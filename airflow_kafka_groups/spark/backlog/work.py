@@ -13,6 +13,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
@@ -33,7 +34,7 @@ from airflow_kafka_groups.spark.backlog.record import (
     Run,
 )
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, JobError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range, commit_rows
 

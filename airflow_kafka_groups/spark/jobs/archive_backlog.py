@@ -16,6 +16,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -29,20 +31,21 @@ from airflow_kafka_groups.spark.backlog.archive import (
     write_archive,
 )
 from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.files.output_checks import require_shared
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
-from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare_kafka, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path
+from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
+from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.program import Program
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
@@ -55,7 +58,7 @@ _HIDDEN = (
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
+    add(KAFKA_PROPERTIES, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add_base(parser)
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--plan-id", help="archive the groups of this deletion plan")
@@ -85,16 +88,21 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = logged(prepare_kafka(spark))
     require_packages(WORKER_PACKAGES)
-    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows  # --help needs no pyarrow
+    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows  # --help needs no pyarrow
 
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"
     group_ids, snapshot_id = set(arguments.group), arguments.snapshot_id
     if arguments.plan_id:
-        group_ids, planned = read_plan(Storage(spark, folder), folder, arguments.plan_id)
+        group_ids, planned = read_plan(spark, folder, arguments.plan_id)
         snapshot_id = snapshot_id or planned
     history = find_history(
-        spark, arguments.base, arguments.cluster, snapshot_id=snapshot_id, max_snapshots=1, of_named=True
+        storage_of(spark, folder),
+        arguments.base,
+        arguments.cluster,
+        snapshot_id=snapshot_id,
+        max_snapshots=1,
+        of_named=True,
     )
     snapshot = history.judged
     name = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)
@@ -102,7 +110,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     require_shared(spark, output)
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
-    rows = SnapshotRows(Storage(spark, folder), history)
+    rows = SnapshotRows(storage_of(spark, folder), history)
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
@@ -143,7 +151,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
             f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions), and "
             f"exact counts are required. The archive in {output} has no summary, and so does not count"
         )
-    place = Storage(spark, summary_path)
+    place = storage_of(spark, summary_path)
     late = JobError(
         f"{summary_path} exists: another job has archived the same meanwhile, and an archive is never overwritten. "
         f"The archive in {output} has no summary, and so does not count"
@@ -164,7 +172,7 @@ def _new_places(spark: SparkSession, asked: str | None, folder: str, name: str) 
     output = asked or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{uuid.uuid4().hex[:8]}"
     summary_path = f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
     earlier = [] if asked else [f"{folder}/{paths.ARCHIVES}/{name}.json"]  # of a former version
-    storage = Storage(spark, output)
+    storage = storage_of(spark, output)
     for path in (output, summary_path, *earlier):
         if storage.exists(path):
             raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")

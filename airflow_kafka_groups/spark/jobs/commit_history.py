@@ -14,15 +14,17 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.files.job_files import JobFiles
+from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
 from airflow_kafka_groups.contracts import ids
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.files.job_files import JobFiles
-from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
-from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table, check_tables
+from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     RIGHTS,
@@ -31,8 +33,16 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.preflight import fit_shuffles, logged, prepare_kafka
-from airflow_kafka_groups.spark.program import Program, check_folder, folder_path, write_summary
+from airflow_kafka_groups.spark.options import (
+    KAFKA_PROPERTIES,
+    TABLE,
+    add_table,
+    check_folder,
+    check_tables,
+    folder_path,
+)
+from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, write_summary
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"
@@ -64,15 +74,16 @@ def groups(scanned: DataFrame) -> DataFrame:
     return by_group.selectExpr("*", "own.*").selectExpr("*", _QUIET).select(*COMMIT_GROUP_SCHEMA.names)
 
 
+_BASENAME = "mapreduce.output.basename"
 _TABLES = {
-    "commits": (commits, COMMIT_SCHEMA, TABLE_OPTION),
+    "commits": (commits, COMMIT_SCHEMA, TABLE),
     "groups": (groups, COMMIT_GROUP_SCHEMA, "--groups-table"),
 }
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client")
+    add(KAFKA_PROPERTIES, required=True, metavar="FILE", help="properties of Kafka's Java client")
     add("--output", required=True, type=folder_path, help="folder of the tables commits and groups, replaced if there")
     add("--summary", help="file of the summary (default OUTPUT/summary.json)")
     add("--run-id", help="name of the run in the tables; a run of the same name replaces it")
@@ -95,9 +106,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     properties = load_properties(spark, arguments.kafka_properties)
     summary_path = arguments.summary or f"{arguments.output}/summary.json"
     option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
-    require_own_summary(spark, summary_path, JOB, option, value)
+    require_own_summary(storage_of(spark, summary_path), summary_path, JOB, option, value)
     for name, (_, schema, _) in _TABLES.items():
-        require_replaceable(spark, f"{arguments.output}/{name}", schema.names, "run_id")
+        require_replaceable(storage_of(spark, arguments.output), f"{arguments.output}/{name}", schema.names, "run_id")
     keys = ("kafka_cluster_id", "run_id")
     tables = {
         name: CatalogueTable(spark, asked, schema, keys, option)
@@ -112,7 +123,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         ranges = ranges_of(admin, partitions)
         hidden = sum(each.end < ends[each.partition].end for each in ranges)
         require_shared(spark, arguments.output)
-        Storage(spark, summary_path).delete_file(summary_path)
+        storage_of(spark, summary_path).delete_file(summary_path)
         fit_shuffles(spark, sum(each.offsets for each in ranges))
         log = scanned(spark, admin, properties, ranges, joined=_joined)
         counted, files = dict[str, int](), dict[str, list[str]]()
@@ -153,7 +164,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_summary(spark, summary_path, summary)
+    write_summary(storage_of(spark, summary_path), summary_path, summary)
     return summary
 
 
@@ -168,9 +179,9 @@ def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:
     """Write a table, and return the number of its rows and the names of its files."""
     counts, own = Observation(), JobFiles()
     observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
-    writer = own.named(observed.write).option("partitionOverwriteMode", "static")
+    writer = observed.write.option(_BASENAME, own.prefix).option("partitionOverwriteMode", "static")
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    files = sorted(name for _, name in table_files(Storage(rows.sparkSession, output), output))
+    files = sorted(name for _, name in table_files(storage_of(rows.sparkSession, output), output))
     own.require_own(output, files, "wrote")
     return int(counts.get["rows"]), files
 

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
+from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
+from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA, read_stored
-from airflow_kafka_groups.spark.kafka.properties import OPTION
-from airflow_kafka_groups.spark.ledger.catalogue import TABLE_OPTION, CatalogueTable, add_table, check_tables
 from airflow_kafka_groups.spark.ledger.fleet import (
     ALL,
     PLACEHOLDER,
@@ -32,17 +31,32 @@ from airflow_kafka_groups.spark.ledger.fleet import (
     is_one,
     of_each_cluster,
 )
-from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path, write_summary
-from airflow_kafka_groups.spark.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.spark.workers import DRIVER_ROWS
+from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
+from airflow_kafka_groups.spark.options import (
+    KAFKA_PROPERTIES,
+    TABLE,
+    add_base,
+    add_table,
+    check_folder,
+    check_tables,
+    folder_path,
+)
+from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits
+    from pyspark.sql import SparkSession
+
+    from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 
 JOB = "judge_staleness"
 _SHOWN = 20
+_DRIVER_ROWS = 20_000_000
+"""On executors, Python has to start first."""
+
 _OBSERVATIONS_TABLE = "--observations-table"
 _LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
 
@@ -68,8 +82,8 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--driver-rows",
         type=count,
-        default=DRIVER_ROWS,
-        help=f"rows up to which the driver reduces new snapshots by itself, without executors (default {DRIVER_ROWS})",
+        default=_DRIVER_ROWS,
+        help=f"rows up to which the driver reduces new snapshots by itself, without executors (default {_DRIVER_ROWS})",
     )
     add("--mode", help=argparse.SUPPRESS)  # of earlier versions: there is one way now
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
@@ -79,7 +93,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=OFF,
         help="read last commits from __consumer_offsets itself: where possible (auto), never (default), or fail",
     )
-    add(OPTION, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
+    add(KAFKA_PROPERTIES, metavar="FILE", help="properties of Kafka's Java client, for --commit-log")
     add("--snapshot-id", help="snapshot to judge (default: the newest that is not of named groups)")
     add(
         "--output",
@@ -91,51 +105,67 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_table(parser, "the observations that it does not have yet", _OBSERVATIONS_TABLE)
 
 
-def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) -> dict[str, Any]:
     """Judge one cluster or several, write verdicts and summaries, and return the summary."""
-    started = time.monotonic()
-    warnings = logged(prepare(spark))
+    if not isinstance(spark, SessionOnDemand):
+        with SessionOnDemand(JOB, spark) as session:
+            return run(session, arguments)
+    session, started = spark, time.monotonic()
     require_packages(WORKER_PACKAGES)
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
-        require_shared(spark, arguments.output)
-        require_replaceable(spark, arguments.output, VERDICT_SCHEMA.names)
+        _require_shared(session, arguments.output)
+        require_replaceable(
+            session.storage(arguments.output), arguments.output, [column.name for column in VERDICT_COLUMNS]
+        )
     if summary_path := arguments.summary or (arguments.output and f"{arguments.output}.json"):
         option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
-        require_own_summary(spark, summary_path, JOB, option, value)
-    tables = {
-        option: CatalogueTable(spark, name, schema, option=option)
-        for option, name, schema in (
-            (TABLE_OPTION, arguments.table, VERDICT_SCHEMA),
-            (_OBSERVATIONS_TABLE, arguments.observations_table, OBSERVATION_SCHEMA),
-        )
-        if name
-    }
-    judge_cluster = partial(_judge_cluster, spark, arguments, tables, warnings)
+        require_own_summary(session.storage(summary_path), summary_path, JOB, option, value)
+    judge_cluster = partial(_judge_cluster, session, arguments, _tables(session, arguments))
     if is_one(arguments.cluster):
         return judge_cluster(arguments.cluster[0])
-    judged, failed = of_each_cluster(spark, arguments.base, arguments.cluster, judge_cluster)
+    storage = session.storage(arguments.base)
+    judged, failed = of_each_cluster(storage, arguments.base, arguments.cluster, judge_cluster)
     return {
         "job": JOB,
         **fleet_summary(judged, failed),
-        "warnings": warnings,
+        "warnings": session.warnings,
         "seconds": round(time.monotonic() - started, 2),
     }
 
 
+def _require_shared(session: SessionOnDemand, path: str) -> None:
+    if (spark := session.of_cluster()) is not None:
+        from airflow_kafka_groups.spark.files.shared_output import require_shared
+
+        require_shared(spark, path)
+
+
+def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str, CatalogueTable]:
+    names = {TABLE: arguments.table, _OBSERVATIONS_TABLE: arguments.observations_table}
+    if not any(names.values()):
+        return {}
+    from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA
+    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+
+    schemas = {TABLE: VERDICT_SCHEMA, _OBSERVATIONS_TABLE: OBSERVATION_SCHEMA}
+    return {
+        option: CatalogueTable(session.get(), name, schemas[option], option=option)
+        for option, name in names.items()
+        if name
+    }
+
+
 def _judge_cluster(
-    spark: SparkSession,
-    arguments: argparse.Namespace,
-    tables: Mapping[str, CatalogueTable],
-    warnings: Sequence[str],
-    cluster: str,
+    session: SessionOnDemand, arguments: argparse.Namespace, tables: Mapping[str, CatalogueTable], cluster: str
 ) -> dict[str, Any]:
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.spark.staleness.judging import judged_history, write_verdicts
-    from airflow_kafka_groups.spark.staleness.verdicts import judge
+    from airflow_kafka_groups.arrow.staleness.judging import judged_history, write_verdicts
+    from airflow_kafka_groups.arrow.staleness.verdicts import judge
 
     started = time.monotonic()
+    storage = session.storage(f"{arguments.base}/{cluster}")
     history = find_history(
-        spark,
+        storage,
         arguments.base,
         cluster,
         snapshot_id=arguments.snapshot_id,
@@ -143,15 +173,17 @@ def _judge_cluster(
         max_days=arguments.max_days,
     )
     policy = policy_of(arguments)
-    judged_by = judged_history(spark, history, policy, arguments.driver_rows)
+    with Workers(session.cores, is_local=storage.is_local) as workers:
+        reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
+        judged_by = judged_history(storage, history, policy, workers, reduction)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
     summary_path = arguments.summary or (f"{output}.json" if arguments.output else places[0])
     # What vouches for verdicts that are replaced, also of an earlier version.
     for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
-        Storage(spark, path).delete_file(path)
-    commits = _last_commits(spark, arguments, history.judged)
+        session.storage(path).delete_file(path)
+    commits = _last_commits(session, arguments, history.judged)
     logged(commits.warnings)
     committed_at = commits.times()
     verdicts = (
@@ -165,12 +197,16 @@ def _judge_cluster(
         ]
         for part in judged_by.lives.judged()
     )
-    by_verdict, lag, files = write_verdicts(Storage(spark, output), verdicts, output)
+    by_verdict, lag, files = write_verdicts(session.storage(output), verdicts, output)
     if _OBSERVATIONS_TABLE in tables:
-        judged_by.add_to(tables[_OBSERVATIONS_TABLE], cluster)
-    if TABLE_OPTION in tables:
-        written = read_stored(spark, VERDICT_SCHEMA).parquet(output)
-        tables[TABLE_OPTION].replace(cluster, written, {snapshot_id: groups})
+        from airflow_kafka_groups.spark.staleness.observations_table import add_observations
+
+        add_observations(session.get(), judged_by, tables[_OBSERVATIONS_TABLE], cluster)
+    if TABLE in tables:
+        from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA, read_stored
+
+        written = read_stored(session.get(), VERDICT_SCHEMA).parquet(output)
+        tables[TABLE].replace(cluster, written, {snapshot_id: groups})
     summary = {
         "job": JOB,
         "cluster": cluster,
@@ -195,11 +231,23 @@ def _judge_cluster(
         "output": output,
         "files": files,
         "tables": [table.name for table in tables.values()],
-        "warnings": [*warnings, *commits.warnings],
+        "warnings": [*session.warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 2),
     }
-    write_summary(spark, summary_path, summary)
+    write_summary(session.storage(summary_path), summary_path, summary)
     return summary
+
+
+def _reduction(
+    session: SessionOnDemand, storage: Storage, history: History, workers: Workers, driver_rows: int
+) -> Reduction:
+    from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+
+    if (spark := session.of_cluster()) is None:
+        return Reduction(storage, history, workers)
+    from airflow_kafka_groups.spark.staleness.reduction import ClusterReduction
+
+    return ClusterReduction(spark, storage, history, workers, driver_rows)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -209,7 +257,7 @@ def _check(arguments: argparse.Namespace) -> None:
     check_clusters(
         arguments.cluster,
         of_one={"--output": arguments.output, "--summary": arguments.summary, "--snapshot-id": arguments.snapshot_id},
-        of_each={OPTION: arguments.kafka_properties, "--commit-history": arguments.commit_history},
+        of_each={KAFKA_PROPERTIES: arguments.kafka_properties, "--commit-history": arguments.commit_history},
     )
     if arguments.max_snapshots < 1:
         raise ArgumentError("--max-snapshots", arguments.max_snapshots, "give 1 or more")
@@ -223,23 +271,23 @@ def _check(arguments: argparse.Namespace) -> None:
     if arguments.commit_history is not None and arguments.commit_log != OFF:
         raise ArgumentError("--commit-log", arguments.commit_log, "leave it out, or leave --commit-history out")
     if arguments.commit_log == REQUIRED and arguments.kafka_properties is None:
-        raise ArgumentError("--commit-log", REQUIRED, f"give {OPTION} too")
+        raise ArgumentError("--commit-log", REQUIRED, f"give {KAFKA_PROPERTIES} too")
     if arguments.snapshot_id is not None and not ids.is_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
 
 
-def _last_commits(spark: SparkSession, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
-    from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_folder, read_log
+def _last_commits(session: SessionOnDemand, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
+    if arguments.commit_history is None and arguments.commit_log == OFF:
+        return LastCommits(evidence=Evidence(not_read="it was not asked for"))
+    from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
 
     if arguments.commit_history is not None:
         folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
-        return read_folder(spark, folder, judged.kafka_cluster_id)
-    if arguments.commit_log == OFF:
-        return LastCommits(evidence=Evidence(not_read="it was not asked for"))
+        return read_folder(session.get(), folder, judged.kafka_cluster_id)
     path, mode = arguments.kafka_properties, arguments.commit_log
     path = path and path.replace(PLACEHOLDER, judged.cluster)
-    return read_log(spark, path, mode, judged, arguments.min_idle_seconds)
+    return read_log(session.get(), path, mode, judged, arguments.min_idle_seconds)
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged")
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)
 parse_arguments, main = _program.parse_arguments, _program.main

@@ -12,27 +12,31 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_replaceable, require_shared
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition
-from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.recreated import logs_since
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_owners
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable, add_table
+from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
-from airflow_kafka_groups.spark.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.preflight import WORKER_PACKAGES, logged, prepare, prepare_kafka, require_packages
-from airflow_kafka_groups.spark.program import Program, add_base, check_folder, folder_path, write_summary
+from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
+from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+from airflow_kafka_groups.spark.program import Program, write_summary
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
+    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
 
 JOB = "lag_report"
 _LAG = TableName.LAG_PARTITIONS
@@ -45,7 +49,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add_base(parser)
     add("--cluster", required=True, help="name of the cluster, as the snapshots have it")
     add("--snapshot-id", help="snapshot to report on (default: the newest that is not of named groups)")
-    add(OPTION, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
+    add(KAFKA_PROPERTIES, metavar="FILE", help="properties of Kafka's Java client: look up the lag in seconds, too")
     add("--max-lookups", type=int, default=10_000, help="timestamps to look up, largest lag first (default 10000)")
     add("--owners", metavar="PATH", help="JSON list of rules that say whose groups they are")
     add(
@@ -69,14 +73,17 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     warnings = logged(prepare_kafka(spark) if arguments.kafka_properties else prepare(spark))
     require_packages(WORKER_PACKAGES)
     # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
     from airflow_kafka_groups.spark.lag.report import SUMMED_BY, look_through, write_tables
     from airflow_kafka_groups.spark.lag.sums import SUM_NAMES
-    from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
 
     rules: tuple[OwnerRule, ...] = ()
     if arguments.owners:
-        rules = parse_owners(spark, Storage(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
-    history = find_history(spark, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1)
+        rules = parse_owners(spark, storage_of(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
+    storage = storage_of(spark, f"{arguments.base}/{arguments.cluster}")
+    history = find_history(
+        storage, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1
+    )
     snapshot = history.judged
     folder, output = history.folder, arguments.output
     places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *SUMMED_BY)}
@@ -85,16 +92,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
         for name, place in places.items():
-            require_replaceable(spark, place, LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES))
+            require_replaceable(
+                storage_of(spark, place), place, LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES)
+            )
         summary_path = f"{output}.json"
-        require_own_summary(spark, summary_path, JOB, "--output", output)
+        require_own_summary(storage_of(spark, summary_path), summary_path, JOB, "--output", output)
     table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
-    Storage(spark, summary_path).delete_file(summary_path)
-    rows = SnapshotRows(Storage(spark, folder), history)
+    storage_of(spark, summary_path).delete_file(summary_path)
+    rows = SnapshotRows(storage, history)
     seen = look_through(rows, arguments.max_lookups if arguments.kafka_properties else 0)
     owners = owners_of(spark, rules, seen.groups)
     found = _look_up(spark, arguments, seen.behind, snapshot, rows) if arguments.kafka_properties else []
-    sums, tables = write_tables(Storage(spark, places[_LAG]), places, rows, owners, found)
+    sums, tables = write_tables(storage_of(spark, places[_LAG]), places, rows, owners, found)
     (total,) = sums.by().to_pylist()
     if table:
         written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
@@ -115,7 +124,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "warnings": warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_summary(spark, summary_path, summary)
+    write_summary(storage_of(spark, summary_path), summary_path, summary)
     return summary
 
 

@@ -15,6 +15,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
+from airflow_kafka_groups.arrow.files.output_checks import require_own_summary
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
@@ -24,12 +26,14 @@ from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPol
 from airflow_kafka_groups.spark.backlog.record import PROCESSED, TakenOverError
 from airflow_kafka_groups.spark.backlog.request import BacklogRequest, parse_fetched
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.files.output_checks import require_own_summary, require_shared
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.kafka.properties import OPTION, load_properties
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.files.shared_output import require_shared
+from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
-from airflow_kafka_groups.spark.preflight import logged, prepare_kafka
+from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
+from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
 
 JOB = "process_group_backlog"
@@ -41,7 +45,7 @@ Handler = Callable[[DataFrame, BacklogContext], None]
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add(OPTION, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
+    add(KAFKA_PROPERTIES, required=True, metavar="FILE", help="properties of Kafka's Java client; holds all secrets")
     add("--group", help="the group; its offsets are fetched now")
     add("--backlog", metavar="PATH", help="offsets fetched before, as GroupOffsetsToSparkOperator writes them")
     add("--topic", action="append", default=[], help="only this topic; repeatable (default: all with commits)")
@@ -70,8 +74,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     The summary is written to ``--result`` also when an error is raised.
     """
     if arguments.result:  # an older result must not be mistaken for this one
-        require_own_summary(spark, arguments.result, JOB, "--result", arguments.result)
-        Storage(spark, arguments.result).delete_file(arguments.result)
+        require_own_summary(storage_of(spark, arguments.result), arguments.result, JOB, "--result", arguments.result)
+        storage_of(spark, arguments.result).delete_file(arguments.result)
     summary: dict[str, Any] = {"job": JOB, "format": FORMAT, "backlog_id": None, "outcome": "failed", "error": None}
     summary |= {"output": arguments.output, "warnings": []}
     try:
@@ -82,7 +86,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         raise
     finally:
         if arguments.result:
-            write_summary(spark, arguments.result, summary)
+            write_summary(storage_of(spark, arguments.result), arguments.result, summary)
     return summary
 
 
@@ -93,7 +97,7 @@ def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, 
     properties = load_properties(spark, arguments.kafka_properties)
     fetched = None
     if arguments.backlog:
-        fetched = parse_fetched(Storage(spark, arguments.backlog).read_text(arguments.backlog), arguments.backlog)
+        fetched = parse_fetched(storage_of(spark, arguments.backlog).read_text(arguments.backlog), arguments.backlog)
         summary["backlog_id"] = fetched.backlog_id
     request = BacklogRequest(
         group_id=arguments.group or (fetched.group_id if fetched else ""),
@@ -126,7 +130,7 @@ def records_folder(spark: SparkSession, arguments: argparse.Namespace) -> str:
     if arguments.records:
         return str(arguments.records)
     known = arguments.backlog or arguments.output or arguments.result
-    return Storage(spark, known).beside(known, BACKLOG_RECORDS)
+    return storage_of(spark, known).beside(known, BACKLOG_RECORDS)
 
 
 def handler(transform: str | None, output: Output | None) -> Handler:

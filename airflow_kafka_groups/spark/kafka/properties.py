@@ -17,11 +17,12 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.connection_properties import PREFIX, PROTECTED, READ_ONLY
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
 from airflow_kafka_groups.spark.session import jvm_of, settings_kept
 
-OPTION = "--kafka-properties"
 _SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
 _SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}
 _REDACTED = "spark.sql.redaction.options.regex"
@@ -78,12 +79,12 @@ def load_properties(spark: SparkSession, path: str) -> KafkaProperties:
     places = (given, Path(SparkFiles.get(given.name)), Path(given.name))
     found = next((place for place in places if place.is_file()), None)
     if found is None:
-        raise ArgumentError(OPTION, path, "there is no such file: give a local path, or ship it by --files")
+        raise ArgumentError(KAFKA_PROPERTIES, path, "there is no such file: give a local path, or ship it by --files")
     properties = java.util.Properties()
     try:
         properties.load(java.io.StringReader(found.read_text("utf-8")))
     except (OSError, UnicodeDecodeError, *SPARK_ERRORS):  # the cause may quote a line of the file
-        raise ArgumentError(OPTION, path, "it cannot be read as a Java properties file") from None
+        raise ArgumentError(KAFKA_PROPERTIES, path, "it cannot be read as a Java properties file") from None
     return _checked({str(name): str(properties.getProperty(name)) for name in properties.stringPropertyNames()}, path)
 
 
@@ -91,16 +92,18 @@ def _checked(settings: dict[str, str], path: str) -> KafkaProperties:
     own = {name: value for name, value in settings.items() if name.startswith(PREFIX)}
     kafka = {name: value for name, value in settings.items() if name not in own}
     if not kafka.get("bootstrap.servers", "").strip():
-        raise ArgumentError(OPTION, path, "it has no bootstrap.servers: add bootstrap.servers=broker1:9092")
+        raise ArgumentError(KAFKA_PROPERTIES, path, "it has no bootstrap.servers: add bootstrap.servers=broker1:9092")
     for name in kafka:
         if name.startswith("kafka."):
-            raise ArgumentError(OPTION, path, f"write {name.removeprefix('kafka.')}, without the prefix, for {name}")
+            raise ArgumentError(
+                KAFKA_PROPERTIES, path, f"write {name.removeprefix('kafka.')}, without the prefix, for {name}"
+            )
         if name in _SPARKS_OWN:
-            raise ArgumentError(OPTION, path, f"take {name} out: Spark sets it itself")
+            raise ArgumentError(KAFKA_PROPERTIES, path, f"take {name} out: Spark sets it itself")
     if unknown := own.keys() - {READ_ONLY, PROTECTED}:
-        raise ArgumentError(OPTION, path, f"{sorted(unknown)[0]} is not known: take it out")
+        raise ArgumentError(KAFKA_PROPERTIES, path, f"{sorted(unknown)[0]} is not known: take it out")
     if own.get(READ_ONLY, "false") not in ("true", "false"):
-        raise ArgumentError(OPTION, path, f"{READ_ONLY} must be true or false")
+        raise ArgumentError(KAFKA_PROPERTIES, path, f"{READ_ONLY} must be true or false")
     return KafkaProperties(kafka, own.get(READ_ONLY) == "true", _patterns(own.get(PROTECTED, "[]"), path))
 
 
@@ -119,5 +122,5 @@ def _patterns(text: str, path: str) -> tuple[str, ...]:
         for pattern in patterns:
             re.compile(pattern)
     except (ValueError, TypeError, re.error):
-        raise ArgumentError(OPTION, path, f"{PROTECTED} must be a JSON list of regular expressions") from None
+        raise ArgumentError(KAFKA_PROPERTIES, path, f"{PROTECTED} must be a JSON list of regular expressions") from None
     return tuple(patterns)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, first_line
+from airflow_kafka_groups.arrow.errors import ArgumentError, first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session import jvm_of
 
 UNOWNED = "unowned"

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
 from airflow_kafka_groups.spark.lag.partitions import SCHEMA, TIMESTAMPS, largest, partition_lag, with_seconds

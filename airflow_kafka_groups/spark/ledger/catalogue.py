@@ -6,20 +6,18 @@ partitioned by both. A run replaces its own partitions and no others, so a run t
 
 from __future__ import annotations
 
-import argparse
-import re
 from collections.abc import Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark import options
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 
-TABLE_OPTION = "--table"
-_NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
 _FORMAT = "kafka_groups.format"
 _NO_DATABASE = "Create its database, or name another catalogue"
 _UNKNOWN_FOLDER = (
@@ -33,27 +31,6 @@ _ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
 """How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
 
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
-
-
-def add_table(parser: argparse.ArgumentParser, what: str, option: str = TABLE_OPTION) -> None:
-    """Add an option that names a table."""
-    parser.add_argument(
-        option, type=_name, metavar="NAME", help=f"also write {what} to this table of the session's catalogue"
-    )
-
-
-def check_tables(table: str | None, option: str, other: str | None) -> None:
-    """Raise ``ArgumentError`` if ``--table`` and another option name one table: the first would be created."""
-    if other is not None and table is not None and other.lower() == table.lower():
-        raise ArgumentError(option, other, f"give another table than {TABLE_OPTION}")
-
-
-def _name(text: str) -> str:
-    if not _NAME.fullmatch(text):
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is not the name of a table: give [catalog.][database.]name, of letters, digits, '_' and '-'"
-        )
-    return text
 
 
 class CatalogueTable:
@@ -70,7 +47,7 @@ class CatalogueTable:
         name: str,
         columns: StructType,
         keys: tuple[str, str] = ("cluster", "snapshot_id"),
-        option: str = TABLE_OPTION,
+        option: str = options.TABLE,
     ) -> None:
         self.name, self._spark, self._keys = name, spark, keys
         self._quoted = ".".join(f"`{part}`" for part in name.split("."))

@@ -6,12 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from pyspark.logger import PySparkLogger
-from pyspark.sql import SparkSession
-
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.logs import warn
 
 ALL = "*"
 """All clusters of a base folder."""
@@ -21,7 +19,6 @@ PLACEHOLDER = "{cluster}"
 
 T = TypeVar("T")
 _SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
-_logger = PySparkLogger.getLogger(__name__)
 
 
 def is_one(asked: Sequence[str]) -> bool:
@@ -59,7 +56,7 @@ def check_clusters(
             raise ArgumentError(option, value, f"write {PLACEHOLDER} where the path has the cluster's name")
 
 
-def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[str]:
+def clusters_in(storage: Storage, base: str, asked: Sequence[str]) -> list[str]:
     """Return the clusters that are asked for, each once.
 
     :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
@@ -68,7 +65,6 @@ def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[st
     """
     if ALL not in asked:
         return list(dict.fromkeys(asked))
-    storage = Storage(spark, base)
     names = filter(ids.is_cluster_name, storage.folders(base))
     found = [name for name in names if storage.exists(f"{base}/{name}/{paths.MANIFESTS}")]
     if not found:
@@ -77,17 +73,17 @@ def clusters_in(spark: SparkSession, base: str, asked: Sequence[str]) -> list[st
 
 
 def of_each_cluster(
-    spark: SparkSession, base: str, asked: Sequence[str], work: Callable[[str], T]
+    storage: Storage, base: str, asked: Sequence[str], work: Callable[[str], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
     """Call a function for one cluster after the other; return the results, and why clusters failed."""
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
-    for cluster in clusters_in(spark, base, asked):
+    for cluster in clusters_in(storage, base, asked):
         try:
             done[cluster] = work(cluster)
         except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
             failed[cluster] = str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
-            _logger.warning(f"cluster {cluster} failed: {failed[cluster]}")
+            warn(f"cluster {cluster} failed: {failed[cluster]}")
     return done, failed
 
 

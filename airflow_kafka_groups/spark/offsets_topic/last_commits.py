@@ -12,21 +12,23 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import is_data_file
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, JobError, StorageError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.offsets_topic.reading import (
     CORRUPT,
     FUTURE,
@@ -43,32 +45,6 @@ from airflow_kafka_groups.spark.preflight import prepare_kafka
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less
 _NOT_PERMITTED = "AuthorizationException"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LastCommits:
-    """When groups committed last, and what that is worth as evidence.
-
-    :param rows: ``group_id`` and ``last_commit_at``, one row per group; ``None``: not known.
-    :param warnings: what may be missing.
-    """
-
-    rows: DataFrame | None = None
-    evidence: Evidence
-    summary: dict[str, Any] = field(default_factory=dict)
-    warnings: tuple[str, ...] = ()
-
-    def times(self) -> dict[str, int]:
-        """Return the last commits by group, in microseconds since 1970."""
-        if self.rows is None:
-            return {}
-        found = self.rows.where("last_commit_at IS NOT NULL").selectExpr(
-            "group_id", "unix_micros(last_commit_at) AS at"
-        )
-        times: dict[str, int] = {}
-        for group_id, at in found.collect():  # toArrow() would hide what failed behind "thrown in awaitResult"
-            times[group_id] = max(times.get(group_id, at), at)  # of two rows, which there should not be, the later one
-        return times
 
 
 def read_log(
@@ -156,7 +132,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     Raises ``JobError`` if it is missing, incomplete, or of another cluster, or if its summary is that of another run.
     """
     remedy = "run the job commit_history first, or leave --commit-history out"
-    storage, place = Storage(spark, folder), f"{folder}/summary.json"
+    storage, place = storage_of(spark, folder), f"{folder}/summary.json"
     try:
         summary = json.loads(storage.read_text(place))
         found = summary["kafka_cluster_id"]

@@ -1,1 +1,1 @@
-"""Judging groups by their history: observations, idle times, states, verdicts."""
+"""What of a judgement needs Spark: the reduction of many rows by its tasks, and the table of observations."""

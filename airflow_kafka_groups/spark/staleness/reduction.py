@@ -1,73 +1,52 @@
-"""Snapshots' files, reduced where they are read: in threads of the driver, or in Spark's tasks if they are many rows.
+"""Snapshots' files, reduced in Spark's tasks if they are many rows, and otherwise in threads of the driver.
 
-Each file is one piece of work, and its observations are twenty times smaller than its rows. So threads of the driver
-take less time than the start of Python workers on executors does, up to some ten million rows; a cluster reduces more.
+The threads take less time than the start of Python workers on executors does, up to some ten million rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Row, SparkSession
 
+from airflow_kafka_groups.arrow.errors import SnapshotError, first_line
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.manifests import half_written
+from airflow_kafka_groups.arrow.ledger.snapshots import History, rows_of
+from airflow_kafka_groups.arrow.staleness.observations import CARRIED, REDUCED_SCHEMA, combined, reduce_batches
+from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError, StorageError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import WHOLE
-from airflow_kafka_groups.spark.ledger.manifests import half_written
-from airflow_kafka_groups.spark.ledger.snapshot_rows import file_parts, require_all
-from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 from airflow_kafka_groups.spark.preflight import require_arrow
 from airflow_kafka_groups.spark.session import runs_locally, settings_kept
-from airflow_kafka_groups.spark.staleness.observations import (
-    CARRIED,
-    REDUCED_SCHEMA,
-    combined,
-    reduce_batches,
-    reduced,
-)
-from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _ROWS_AT_ONCE = 100_000_000
 _FILES_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"
 
 
-class Reduction:
-    """The reduction of a history's snapshots.
+class ClusterReduction(Reduction):
+    """The reduction of a history's snapshots by a cluster, if it is worth its while.
 
     :param workers: the driver's threads.
     :param driver_rows: the number of rows up to which they do it all.
     """
 
-    def __init__(self, spark: SparkSession, history: History, workers: Workers, driver_rows: int = DRIVER_ROWS) -> None:
-        self._spark, self._history, self._workers, self._driver_rows = spark, history, workers, driver_rows
-        self._storage = Storage(spark, history.folder)
+    def __init__(
+        self, spark: SparkSession, storage: Storage, history: History, workers: Workers, driver_rows: int
+    ) -> None:
+        super().__init__(storage, history, workers)
+        self._spark, self._driver_rows = spark, driver_rows
 
-    def of(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
-        """Return the observations of snapshots, in their order.
-
-        Raises ``SnapshotError`` for one whose rows do not match its manifest, and ``StorageError``.
-        """
+    def _tables(self, manifests: Sequence[SnapshotManifest]) -> Iterable[tuple[SnapshotManifest, pa.Table]]:
         rows = sum(manifest.rows for manifest in manifests)
         # Of a disk, threads read more than tasks; from elsewhere, tasks get more than comes through the JVM's socket.
         alone = runs_locally(self._spark) and self._storage.is_local
         many = rows > self._driver_rows and not alone
-        for manifest, table in self._by_cluster(manifests) if many else self._workers.each(self._reduced, manifests):
-            found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
-            require_all(manifest, *found)
-            yield manifest, table
-
-    def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
-        files = rows_of(self._history, manifest)
-        parts = (part for path in files for part in file_parts(self._storage, manifest, path))
-        try:
-            return reduced(parts, manifest.snapshot_id)
-        except MemoryError as exc:
-            problem = f"the driver has no memory left for the rows of snapshot {manifest.snapshot_id}: give it more"
-            raise StorageError(problem) from exc
+        return self._by_cluster(manifests) if many else super()._tables(manifests)
 
     def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
         """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""

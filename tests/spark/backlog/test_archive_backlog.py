@@ -17,6 +17,7 @@ from confluent_kafka.cimpl import TopicPartition as LibrdkafkaPartition
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient
+from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
@@ -32,8 +33,6 @@ from airflow_kafka_groups.spark.backlog.archive import (
     write_archive,
 )
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.errors import JobError, StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
@@ -212,38 +211,38 @@ def test_a_plan_names_its_groups_and_its_snapshot(
     assert "archive_backlog: error: " in (said := capsys.readouterr().err.splitlines()[-1])
     assert "an archive is never overwritten" in said
     assert main([*arguments, "newest"]) == 2
-    storage, folder = Storage(spark, tmp_path.as_uri()), (tmp_path / "c").as_uri()
+    folder = (tmp_path / "c").as_uri()
     path.write_text(json.dumps({**plan, "groups": []}))
     with pytest.raises(JobError, match="was changed after it was made"):
-        read_plan(storage, folder, snapshot_id)
+        read_plan(spark, folder, snapshot_id)
     path.write_text("{}")
     with pytest.raises(JobError, match=rf"{path.name} is not a plan"):
-        read_plan(storage, folder, snapshot_id)
+        read_plan(spark, folder, snapshot_id)
 
 
 @pytest.mark.safety
 def test_a_plan_of_two_files_is_read_and_neither_may_be_edited(spark: SparkSession, tmp_path: Path) -> None:
     plan = deletion_plan(groups=(group("ab-1"), group("ab-ü")))
     header = Path(str(save_plan(Layout(tmp_path, plan.cluster), plan)))
-    storage, folder = Storage(spark, tmp_path.as_uri()), (tmp_path / plan.cluster).as_uri()
-    assert read_plan(storage, folder, plan.plan_id) == ({"ab-1", "ab-ü"}, plan.snapshot_id)
+    folder = (tmp_path / plan.cluster).as_uri()
+    assert read_plan(spark, folder, plan.plan_id) == ({"ab-1", "ab-ü"}, plan.snapshot_id)
     other = header.with_name("20260301T130000Z-0123abcd.json")
     for suffix in (".json", ".parquet"):
         other.with_suffix(suffix).write_bytes(header.with_suffix(suffix).read_bytes())
     with pytest.raises(JobError, match=rf"{other.name} is plan {plan.plan_id} of cluster prod: it was copied"):
-        read_plan(storage, folder, other.stem)
+        read_plan(spark, folder, other.stem)
     copytree(tmp_path / plan.cluster, tmp_path / "elsewhere")
     with pytest.raises(JobError, match="of cluster prod: it was copied"):
-        read_plan(storage, (tmp_path / "elsewhere").as_uri(), plan.plan_id)
+        read_plan(spark, (tmp_path / "elsewhere").as_uri(), plan.plan_id)
     header.with_suffix(".parquet").write_bytes(deletion_plan(groups=(group("another"),)).body)
     with pytest.raises(JobError, match="does not hold the groups of the plan"):
-        read_plan(storage, folder, plan.plan_id)
+        read_plan(spark, folder, plan.plan_id)
     header.with_suffix(".parquet").unlink()
     with pytest.raises(StorageError, match="cannot be read"):
-        read_plan(storage, folder, plan.plan_id)
+        read_plan(spark, folder, plan.plan_id)
     header.write_text(header.read_text().replace("prod", "another"))
     with pytest.raises(JobError, match="was changed after it was made"):
-        read_plan(storage, folder, plan.plan_id)
+        read_plan(spark, folder, plan.plan_id)
 
 
 def test_groups_of_which_the_snapshot_does_not_know_all_are_refused() -> None:

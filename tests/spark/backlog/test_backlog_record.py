@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError, StorageError
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, Observed
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
@@ -29,8 +31,7 @@ from airflow_kafka_groups.spark.backlog.record import (
 )
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
-from airflow_kafka_groups.spark.errors import JobError, StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from tests.pages import ROOT
@@ -81,7 +82,7 @@ class Scene:
     """A record in a folder, a group, and a function that keeps what it processed."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.storage, self.folder, self.group = Storage(spark, str(folder)), folder, Group()
+        self.storage, self.folder, self.group = storage_of(spark, str(folder)), folder, Group()
         self.seen: list[BacklogContext] = []
         self.stop_in = ""
 
@@ -335,24 +336,21 @@ def test_a_record_of_the_first_format_is_read(spark: SparkSession, tmp_path: Pat
     (tmp_path / "g" / "000001").mkdir(parents=True)
     (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST.replace('"offset": 4', '"offset": 3'))
     with pytest.raises(JobError, match="its digest"):
-        Record(Storage(spark, str(tmp_path)), f"{tmp_path}/g")
+        Record(storage_of(spark, str(tmp_path)), f"{tmp_path}/g")
     (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST)
-    run = Record(Storage(spark, str(tmp_path)), f"{tmp_path}/g").run
+    run = Record(storage_of(spark, str(tmp_path)), f"{tmp_path}/g").run
     assert run is not None
     assert (run.run_id, run.before, len(run.slices)) == ("20260131T235959Z-0123abcd", {A0: Commit(4)}, 2)
 
 
 def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
     """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
-    storage = Storage(spark, str(tmp_path))
+    storage = storage_of(spark, str(tmp_path))
     assert storage.create_text(f"{tmp_path}/a/1", "one")
     assert storage.create_text(f"{tmp_path}/a/1", "one"), "the answer to an earlier try may have been lost"
     assert not storage.create_text(f"{tmp_path}/a/1", "two")
 
-    class Remote(Storage):
-        is_local = False
-
-    remote = Remote(spark, str(tmp_path))
+    remote = HadoopStorage(spark, str(tmp_path))
     assert remote.create_text(f"{tmp_path}/b/1", "one")
     assert remote.create_text(f"{tmp_path}/b/1", "one")
     assert not remote.create_text(f"{tmp_path}/b/1", "two")

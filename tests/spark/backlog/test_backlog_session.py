@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.backlog import work
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.work import reads_of
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
@@ -248,7 +248,7 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence(tmp_path: Path) -> 
     path = tmp_path / "kafka.properties"
     path.write_text("bootstrap.servers=b:1")
     for what, call in {
-        "access to files": lambda: Storage(remote, "/x"),
+        "access to files": lambda: storage_of(remote, "/x"),
         "reading Kafka properties": lambda: load_properties(remote, str(path)),
     }.items():
         with pytest.raises(JobError, match=f"{what} needs the driver's JVM, and this is a Spark Connect session"):

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties

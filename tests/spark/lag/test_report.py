@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
@@ -146,7 +146,7 @@ def test_a_report_in_parts_is_that_of_loops_over_its_rows(spark: SparkSession, t
     known = {place: (random.choice(times), random.choice(["CreateTime", "LogAppendTime"])) for place in asked}
     found: list[Timestamp] = [(*place, *time) for place, time in known.items() if random.random() < 0.8]
     places = {name: f"{tmp_path.as_uri()}/{name}" for name in (TableName.LAG_PARTITIONS, *SUMMED_BY)}
-    sums, tables = write_tables(Storage(spark, tmp_path.as_uri()), places, parts, OWNERS, found)
+    sums, tables = write_tables(storage_of(spark, tmp_path.as_uri()), places, parts, OWNERS, found)
 
     known = {place: known[place] for place in known if place in {each[:3] for each in found}}
     lags = [slow_partition(row, known) for row in rows if row["topic"] is not None]
@@ -229,7 +229,7 @@ def test_a_folder_has_files_of_so_many_rows_and_at_least_one(
     schema = pa.schema({"n": pa.int64()})
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "before.parquet").write_text("")
-    folder = ReplacedFolder(Storage(spark, tmp_path.as_uri()), f"{tmp_path.as_uri()}/out")
+    folder = ReplacedFolder(storage_of(spark, tmp_path.as_uri()), f"{tmp_path.as_uri()}/out")
     folder.write(schema, (pa.table({"n": pa.array(range(size), pa.int64())}) for size in sizes), rows_of_a_file=3)
     names = folder.verify("rows", "wrote")
     assert [pq.read_metadata(tmp_path / "out" / name).num_rows for name in names] == files

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.jobs import lag_report as job
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot

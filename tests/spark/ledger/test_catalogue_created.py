@@ -11,8 +11,8 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.columns import columns
-from airflow_kafka_groups.spark.errors import ArgumentError
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.session import settings_of

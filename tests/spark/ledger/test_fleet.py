@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError, SnapshotError
+from airflow_kafka_groups.arrow.errors import ArgumentError, SnapshotError
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
@@ -95,7 +96,7 @@ def test_an_error_that_nobody_foresaw_holds_no_other_up(spark: SparkSession, tmp
             raise RuntimeError("out of luck")
         return {"snapshot_id": "s", "groups": 1, "verdicts": {"stale": 1}, "lag": 2, "warnings": [], "seconds": 0.1}
 
-    done, failed = of_each_cluster(spark, tmp_path.as_uri(), ["a", "b"], judge)
+    done, failed = of_each_cluster(storage_of(spark, tmp_path.as_uri()), tmp_path.as_uri(), ["a", "b"], judge)
     assert failed == {"a": "RuntimeError: out of luck"}
     assert (list(done), fleet_summary(done, failed)["groups"]) == (["b"], 1)
 
@@ -103,7 +104,7 @@ def test_an_error_that_nobody_foresaw_holds_no_other_up(spark: SparkSession, tmp
 def test_a_folder_without_clusters_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
-        clusters_in(spark, tmp_path.as_uri(), ["*"])
+        clusters_in(storage_of(spark, tmp_path.as_uri()), tmp_path.as_uri(), ["*"])
     with pytest.raises(SnapshotError):
         run(spark, parse_arguments(given(tmp_path, "notes")))
 

@@ -12,12 +12,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
+from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.backlog.archive import read_groups
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, SnapshotError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
-from airflow_kafka_groups.spark.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import ARROW_SCHEMA, hour, seen, snapshot_id
 from tests.spark.judged import judge
@@ -87,9 +88,9 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
     content = bytearray(part.read_bytes())
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 0x10
     part.write_bytes(content)
-    history = find_history(ignoring, tmp_path.as_uri(), CLUSTER)
+    history = find_history(storage_of(ignoring, tmp_path.as_uri()), tmp_path.as_uri(), CLUSTER)
     with pytest.raises(SnapshotError, match=r"part-00000\.parquet: it cannot be read as Parquet"):
-        read_groups(SnapshotRows(Storage(ignoring, history.folder), history), {"g"})
+        read_groups(SnapshotRows(storage_of(ignoring, history.folder), history), {"g"})
 
 
 @pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])

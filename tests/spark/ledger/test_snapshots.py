@@ -9,14 +9,14 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
+from airflow_kafka_groups.arrow.ledger.manifests import newest_complete, parse_manifest
+from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
+from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
+from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.ledger.manifests import newest_complete, parse_manifest
-from airflow_kafka_groups.spark.ledger.snapshot_rows import SnapshotRows
-from airflow_kafka_groups.spark.ledger.snapshots import History, find_history
-from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.workers import Workers
+from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from tests.spark.histories import ARROW_SCHEMA, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
 
@@ -24,13 +24,13 @@ pytestmark = pytest.mark.spark
 
 
 def find(spark: SparkSession, base: Path, **options: Any) -> History:
-    return find_history(spark, base.as_uri(), CLUSTER, **options)
+    return find_history(storage_of(spark, base.as_uri()), base.as_uri(), CLUSTER, **options)
 
 
 def read(spark: SparkSession, base: Path) -> None:
     history = find(spark, base)
-    with Workers(spark, is_local=True) as workers:
-        found = list(Reduction(spark, history, workers).of(history.read))
+    with Workers(is_local=True) as workers:
+        found = list(Reduction(storage_of(spark, history.folder), history, workers).of(history.read))
     assert [manifest for manifest, _ in found] == [*history.read]
 
 
@@ -112,7 +112,7 @@ def test_files_are_listed_with_their_folder_and_their_size(spark: SparkSession, 
         (tmp_path / "data" / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "data" / folder / name).write_bytes(b"." * size)
     (tmp_path / "data" / "empty").mkdir()
-    storage = Storage(spark, tmp_path.as_uri())
+    storage = storage_of(spark, tmp_path.as_uri())
     assert storage.files_below(f"{tmp_path.as_uri()}/none") == {}
     found = storage.files_below(f"{tmp_path.as_uri()}/data")
     assert found == {("data", "beside"): 1, ("a", "x"): 2, ("a", "y"): 0, ("b é", "x"): 4}
@@ -218,13 +218,13 @@ def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(
         part.write_bytes(part.read_bytes()[:-20])
     history = find(spark, tmp_path)
     with pytest.raises(SnapshotError, match=BROKEN.get(broken, r"part-00000.parquet: it cannot be read as Parquet")):
-        list(SnapshotRows(Storage(spark, history.folder), history))
+        list(SnapshotRows(storage_of(spark, history.folder), history))
 
 
 def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(spark: SparkSession, tmp_path: Path) -> None:
     name = write_snapshot(tmp_path, 0, [*seen(0), *seen(0, group="h")])
     history = find(spark, tmp_path)
-    rows = SnapshotRows(Storage(spark, history.folder), history)
+    rows = SnapshotRows(storage_of(spark, history.folder), history)
     for _ in range(2):
         assert [part["group_id"].to_pylist() for part in rows] == [["g", "h"]]
     write_data(tmp_path, name, seen(0))
@@ -288,7 +288,7 @@ def test_an_empty_manifest_on_disk_stops_the_job(spark: SparkSession, tmp_path: 
 @pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])
 def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
     with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
-        find_history(spark, base, CLUSTER)
+        find_history(storage_of(spark, base), base, CLUSTER)
 
 
 @pytest.mark.parametrize("name", ["", "x", "20260101T000000Z", "20261301T000000Z-0123abcd", snapshot_id(0) + "x"])

@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.contracts.evidence import AUTO, REQUIRED, recorded_sentence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
@@ -25,12 +26,12 @@ from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic import last_commits
-from airflow_kafka_groups.spark.offsets_topic.last_commits import LastCommits, read_log
+from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
+from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow

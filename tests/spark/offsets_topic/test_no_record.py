@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.offsets import Partition, Range

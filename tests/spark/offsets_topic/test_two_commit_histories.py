@@ -12,7 +12,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.spark.errors import JobError
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark.jobs import commit_history as job
 from airflow_kafka_groups.spark.offsets_topic import reading, scan
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.arrow.errors import ArgumentError, StorageError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
 from tests.spark.judged import hour_rows, judge, write_hour
 from tests.spark.lake import CLUSTER
@@ -25,7 +25,8 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
 ) -> None:
     began_in, name = Path.cwd(), f"relative-{uuid4().hex}"
     monkeypatch.chdir(tmp_path)
-    storage = Storage(spark, name)
+    storage = storage_of(spark, name)
+    assert isinstance(storage, LocalStorage)
     assert storage.local(f"{name}/file") == began_in / name / "file"
     try:
         storage.write_text(f"{name}/file", "x")
@@ -62,7 +63,7 @@ def test_a_file_is_moved_to_a_folder_that_a_link_puts_on_another_disk(
     def other_disk(*_: object) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
-    storage = Storage(spark, str(tmp_path))
+    storage = storage_of(spark, str(tmp_path))
     storage.write_text(f"{tmp_path}/x", "x\n")
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", other_disk)
@@ -76,9 +77,8 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
     for number in (0, 1):
         write_hour(tmp_path, number)
     part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
-    content, storage = part.read_bytes(), Storage(spark, str(part))
-    with closing(storage._fs.create(storage._path(str(part)), True)) as stream:
-        stream.write(bytearray(content))
+    content, storage = part.read_bytes(), storage_of(spark, str(part))
+    HadoopStorage(spark, str(part)).write_bytes(str(part), content)
     assert judge(spark, tmp_path)["snapshots_reduced"] == 2
     rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
     part.write_bytes(parquet(rows, ARROW_SCHEMA))
@@ -91,9 +91,8 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
 def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    storage = Storage(spark, str(tmp_path))
-    with closing(storage._fs.create(storage._path(f"{tmp_path}/x"), True)) as stream:
-        stream.write(bytearray(b"before\n"))
+    storage = storage_of(spark, str(tmp_path))
+    HadoopStorage(spark, str(tmp_path)).write_bytes(f"{tmp_path}/x", b"before\n")
     (tmp_path / "x").unlink()
     storage.write_text(f"{tmp_path}/y", "after\n")
     assert storage.move_file(f"{tmp_path}/y", f"{tmp_path}/x")
@@ -118,9 +117,8 @@ def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path
     Its "not there" left the summary of a run before in place, and its verdicts beside the new ones.
     """
     base = f"{tmp_path}/ä"
-    storage = Storage(spark, base)
+    storage = storage_of(spark, base)
     assert storage.is_local
-    storage._fs = None
     storage.write_text(f"{base}/a/x", "x\n")
     assert (storage.exists(base), storage.exists(f"{base}/y"), storage.exists(f"{base}/a/x/y")) == (True, False, False)
     written_at = (tmp_path / "ä" / "a" / "x").stat().st_mtime
@@ -144,7 +142,7 @@ def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path
 def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: Path, form: str) -> None:
     for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
         folder = form.format(tmp_path / name)
-        storage = Storage(spark, folder)
+        storage = storage_of(spark, folder)
         storage.write_text(f"{folder}/x", "x\n")
         assert (tmp_path / name / "x").read_text() == "x\n"
         assert storage.exists(f"{folder}/x")

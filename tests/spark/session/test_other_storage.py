@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from tests.spark.histories import snapshot_id
 from tests.spark.judged import judge, verdicts, write_hour
@@ -73,7 +74,7 @@ def elsewhere(spark: SparkSession, tmp_path: Path) -> str:
 
 def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSession, elsewhere: str) -> None:
     """At once, a file of 150 MB needs 900 MB of the driver's JVM, which has 1 GB unless somebody says otherwise."""
-    storage, content = Storage(spark, elsewhere), random.randbytes(3 * MIB + 1)
+    storage, content = HadoopStorage(spark, elsewhere), random.randbytes(3 * MIB + 1)
     storage._fs = opened = Opened(storage._fs)
     storage.write_bytes(f"{elsewhere}/x", content)
     assert storage.read_bytes(f"{elsewhere}/x") == content
@@ -88,7 +89,7 @@ def test_a_large_file_comes_in_parts_that_the_jvm_has_room_for(spark: SparkSessi
 def test_an_answer_that_the_jvm_had_no_memory_for_is_no_end_of_a_file(
     spark: SparkSession, elsewhere: str, lost: int
 ) -> None:
-    storage = Storage(spark, elsewhere)
+    storage = HadoopStorage(spark, elsewhere)
     storage.write_bytes(f"{elsewhere}/x", bytes(3 * MIB + 1))
     storage._fs = Opened(storage._fs, lost)
     with pytest.raises(StorageError, match=r"/x cannot be read: .*spark\.driver\.memory"):
@@ -98,7 +99,7 @@ def test_an_answer_that_the_jvm_had_no_memory_for_is_no_end_of_a_file(
 @pytest.mark.parametrize("root", ["s3a://bucket", "s3a://bucket/", "/"])
 def test_what_has_no_folder_around_it_is_told(spark: SparkSession, tmp_path: Path, root: str) -> None:
     with pytest.raises(StorageError, match=f"^{root} is the root of its storage: give a folder in it"):
-        Storage(spark, str(tmp_path)).beside(root, "_backlog_records")
+        (LocalStorage() if root == "/" else HadoopStorage(spark, str(tmp_path))).beside(root, "_backlog_records")
 
 
 def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: Path, elsewhere: str) -> None:

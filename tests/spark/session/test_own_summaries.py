@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
 from tests.spark.histories import seen
 from tests.spark.judged import judge, write_hour

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.application import JOBS
-from airflow_kafka_groups.spark.errors import JobError
 from airflow_kafka_groups.spark.preflight import prepare_kafka
 from tests.lab.spark.standalone import ARROW, bare_python
 

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import util
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,10 @@ import pytest
 from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark import application, program
+from airflow_kafka_groups.spark import application, packages, session_on_demand
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
-from airflow_kafka_groups.spark.program import Program, folder_path
+from airflow_kafka_groups.spark.options import folder_path
+from airflow_kafka_groups.spark.program import Program
 
 pytestmark = pytest.mark.spark
 
@@ -29,7 +31,7 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     def no_java(_: Any) -> SparkSession:
         raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
 
-    monkeypatch.setattr(program, "running_session", lambda: None)
+    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
     monkeypatch.setattr(SparkSession.Builder, "getOrCreate", no_java)
     nothing: Callable[[Any], None] = lambda _: None  # noqa: E731
     assert Program("a_job", None, nothing, nothing, lambda *_: {}, "Nothing").main([]) == 1
@@ -43,12 +45,12 @@ def test_a_machine_without_java_is_told_in_the_last_line(
 def test_a_python_without_pyspark_is_told_the_remedy(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(application, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("job", application.JOBS)
+@pytest.mark.parametrize("job", [job for job in application.JOBS if job != "judge_staleness"])
 def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
     job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -61,7 +63,7 @@ def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     absent = ("pyspark.core", "pyspark.context")
-    monkeypatch.setattr(application, "find_spec", lambda name: None if name in absent else find_spec(name))
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name in absent else find_spec(name))
     monkeypatch.setattr(sys, "meta_path", [Client, *sys.meta_path])
     for name in [name for name in sys.modules if name.startswith(("py4j", "airflow_kafka_groups.spark."))]:
         monkeypatch.delitem(sys.modules, name)
@@ -79,7 +81,7 @@ def test_a_job_in_a_session_of_spark_connect_is_told_the_remedy(
         def __getattr__(self, name: str) -> Any:
             raise PySparkAttributeError(errorClass="JVM_ATTRIBUTE_NOT_SUPPORTED", messageParameters={"attr_name": name})
 
-    monkeypatch.setattr(program, "running_session", Remote)
+    monkeypatch.setattr(session_on_demand, "_running_session", Remote)
     assert application.main(["roll_up", "--base", "/b", "--output", "/o"]) == 1
     said = capsys.readouterr().err
     assert "needs the driver's JVM, and this is a Spark Connect session" in said
@@ -92,7 +94,7 @@ def test_a_spark_before_4_is_not_called_a_client(
     """It has no ``pyspark.core`` either: its own spark-submit was told to use spark-submit."""
     absent, own = "pyspark.core", "pyspark.context"
     found = {absent: None, own: find_spec("pyspark")}
-    monkeypatch.setattr(application, "find_spec", lambda name: found[name] if name in found else find_spec(name))
+    monkeypatch.setattr(packages, "find_spec", lambda name: found[name] if name in found else find_spec(name))
     assert application.main(["roll_up", "--base", "/b"]) == 1
     assert "is older than 4.0: use Spark 4.2, with which the jobs are tested" in capsys.readouterr().err
 

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import ArgumentError, StorageError
-from airflow_kafka_groups.spark.files.output_checks import require_replaceable
-from airflow_kafka_groups.spark.files.storage import Storage
+from airflow_kafka_groups.arrow.errors import ArgumentError, StorageError
+from airflow_kafka_groups.arrow.files.output_checks import require_replaceable
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from tests.spark.histories import seen
 from tests.spark.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.spark.lake import CLUSTER, write_snapshot
@@ -52,12 +53,12 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
     names = COMMIT_GROUP_SCHEMA.names
     mine, other = str(tmp_path / "mine"), str(tmp_path / "other")
     spark.createDataFrame([], COMMIT_GROUP_SCHEMA).write.parquet(f"{mine}/run_id=r")
-    require_replaceable(spark, mine, names, "run_id")
+    require_replaceable(storage_of(spark, mine), mine, names, "run_id")
     rows = spark.range(3).selectExpr("id", "'r' AS run_id", "1 AS day")
     for by, first in ((["run_id"], "part-.*"), (["run_id", "day"], "day=1")):
         rows.write.mode("overwrite").partitionBy(*by).parquet(other)
         with pytest.raises(ArgumentError, match=f"has run_id=r/{first}, {REFUSED}"):
-            require_replaceable(spark, other, names, "run_id")
+            require_replaceable(storage_of(spark, other), other, names, "run_id")
 
 
 def test_a_file_is_no_folder_to_replace(spark: SparkSession, tmp_path: Path) -> None:
@@ -100,14 +101,12 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
         def delete(self, path: Any, recursive: bool) -> bool:
             return not str(path.toString()).endswith(kept.name) and bool(self.fs.delete(path, recursive))
 
-    begin = Storage.__init__
-
-    def of_another_user(storage: Storage, *arguments: Any) -> None:
-        begin(storage, *arguments)
+    def of_another_user(_: SessionOnDemand, path: str) -> HadoopStorage:
+        storage = HadoopStorage(spark, path)
         storage._fs = Keeping(storage._fs)
+        return storage
 
-    monkeypatch.setattr(Storage, "__init__", of_another_user)
-    monkeypatch.setattr(Storage, "local", lambda *_: None)
+    monkeypatch.setattr(SessionOnDemand, "storage", of_another_user)
     with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
         judge(spark, tmp_path)
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.workers import Workers
+from airflow_kafka_groups.arrow.workers import Workers
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 pytestmark = pytest.mark.spark
 
 
-def test_results_come_in_order_and_no_more_than_a_few_are_kept(spark: SparkSession) -> None:
+def test_results_come_in_order_and_no_more_than_a_few_are_kept() -> None:
     asked: list[int] = []
     second = threading.Event()
 
@@ -31,14 +31,14 @@ def test_results_come_in_order_and_no_more_than_a_few_are_kept(spark: SparkSessi
         second.set()
         return -number
 
-    with Workers(spark, is_local=False) as workers:
+    with Workers(is_local=False) as workers:
         for number, result in workers.each(work, items()):
             assert result == -number
             assert len(asked) <= number + 2 * 16
     assert asked == list(range(200))
 
 
-def test_the_first_error_ends_the_work(spark: SparkSession) -> None:
+def test_the_first_error_ends_the_work() -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -46,7 +46,7 @@ def test_the_first_error_ends_the_work(spark: SparkSession) -> None:
             raise ValueError(str(number))
         done.append(number)
 
-    with Workers(spark, is_local=True) as workers, pytest.raises(ValueError, match="3"):
+    with Workers(is_local=True) as workers, pytest.raises(ValueError, match="3"):
         list(workers.each(work, range(10_000)))
     assert done == [0, 1, 2]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("observations")]
@@ -58,8 +58,9 @@ def test_a_session_for_many_partitions_is_no_machine_with_many_cores(
 ) -> None:
     """``spark.default.parallelism`` is often set to hundreds, and each result is a snapshot's observations."""
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
-    spark: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[*]", defaultParallelism=parallelism))
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[*]", defaultParallelism=parallelism))
+    monkeypatch.setattr(SessionOnDemand, "get", lambda _: session)
     snapshots = iter(range(5000))
-    with Workers(spark, is_local=True) as workers:
+    with SessionOnDemand("a job", session) as on_demand, Workers(on_demand.cores, is_local=True) as workers:
         assert next(workers.each(str, snapshots)) == (0, "0")
     assert next(snapshots) == at_once

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.arrow.errors import SnapshotError
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import judge
 from tests.spark.lake import CLUSTER, write_snapshot

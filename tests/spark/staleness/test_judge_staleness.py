@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.contracts.evidence import Evidence
 from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.spark.errors import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, first_line
+from airflow_kafka_groups.arrow.errors import first_line
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from tests.spark.histories import HOUR, hour, seen
 from tests.spark.judged import judge, verdicts

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
 
 pytestmark = pytest.mark.spark

@@ -13,12 +13,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SnapshotError, StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import hour_rows, judge, verdicts, write_hour
 from tests.spark.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot

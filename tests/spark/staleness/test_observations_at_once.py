@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.spark.errors import StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
 from tests.spark.histories import snapshot_id
 from tests.spark.judged import judge, write_hour

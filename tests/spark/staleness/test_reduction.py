@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness import reduction
 from tests.spark.histories import snapshot_id

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, expect, hour, judged, lives, reduced, verdicts
 from tests.spark.reference import Observation, judge_slowly, rows_of
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import SnapshotError
+from airflow_kafka_groups.arrow.errors import SnapshotError
 from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
 from tests.spark.judged import judge
 from tests.spark.judged import verdicts as written

@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.errors import StorageError
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.staleness import observations
+from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.staleness import observations
 from tests.spark.judged import judge, write_hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
@@ -56,7 +57,7 @@ def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
         return read(storage, path)
 
     write_hour(tmp_path, 0)
-    monkeypatch.setattr(Storage, "unchecked", lambda *_: None)
+    monkeypatch.setattr(LocalStorage, "direct", lambda *_: None)
     monkeypatch.setattr(Storage, "read_bytes", refused)
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
         judge(spark, tmp_path)

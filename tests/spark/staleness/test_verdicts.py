@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.spark.errors import ArgumentError
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from tests.spark.histories import HOUR, expect, lives, reduced, seen, verdicts
 from tests.spark.histories import judged as judge
 

@@ -8,23 +8,20 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
+from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.snapshots import History
+from airflow_kafka_groups.arrow.staleness.lives import Lives
+from airflow_kafka_groups.arrow.staleness.observation_manifest import ObservationManifest
+from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.ledger.snapshots import History
-from airflow_kafka_groups.spark.staleness.lives import Lives
-from airflow_kafka_groups.spark.staleness.observation_manifest import ObservationManifest
-from airflow_kafka_groups.spark.staleness.observation_store import ObservationStore
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.workers import DRIVER_ROWS, Workers
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
@@ -53,42 +50,27 @@ class JudgedHistory:
     complete: Mapping[str, ObservationManifest]
     store: ObservationStore
 
-    def add_to(self, table: CatalogueTable, cluster: str) -> None:
-        """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
-
-        The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot
-        stay out: groups that it lacks would seem to be gone, and no column tells that it is incomplete. So do those
-        that are there since it was judged itself, such as one of named groups.
-        """
-        there, complete = table.counts(cluster), self.complete
-        again = {name for name, each in complete.items() if name in self.store.reduced and each.groups}
-        lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
-        sizes = {name: each.groups for name, each in lacking.items()}
-        sizes |= dict.fromkeys(there.keys() & self.store.stored.keys() - complete.keys(), 0)
-        if sizes:
-            rows = self.store.read(lacking.values()).withColumn("snapshot_id", F.col("run_id"))
-            table.replace(cluster, rows, sizes)
-
 
 def judged_history(
-    spark: SparkSession, history: History, policy: StalenessPolicy, driver_rows: int = DRIVER_ROWS
+    storage: Storage, history: History, policy: StalenessPolicy, workers: Workers, reduction: Reduction
 ) -> JudgedHistory:
     """Reduce the snapshots that no job has reduced yet, and follow the lives of the groups through all of them.
 
-    :param driver_rows: the number of rows up to which the driver reduces them by itself.
+    :param storage: that of the history's folder.
+    :param workers: what reads several files at once.
+    :param reduction: what reduces the snapshots.
 
     Raises ``SnapshotError`` for a snapshot that cannot be used, and ``StorageError``.
     """
-    with Workers(spark, is_local=Storage(spark, history.folder).is_local) as workers:
-        store = ObservationStore(spark, history, workers, Reduction(spark, history, workers, driver_rows))
-        store.complete()
-        newest = store.newest()
-        lives = Lives(newest, policy)
-        *names, _ = [manifest.snapshot_id for manifest in history.read]
-        incomplete = {*history.incomplete_ids}
-        for name, table in zip(names, store.tables(names), strict=True):
-            (lives.add_incomplete if name in incomplete else lives.add)(table)
-        lives.add(newest)
+    store = ObservationStore(storage, history, workers, reduction)
+    store.complete()
+    newest = store.newest()
+    lives = Lives(newest, policy)
+    *names, _ = [manifest.snapshot_id for manifest in history.read]
+    incomplete = {*history.incomplete_ids}
+    for name, table in zip(names, store.tables(names), strict=True):
+        (lives.add_incomplete if name in incomplete else lives.add)(table)
+    lives.add(newest)
     complete = {name: store.stored[name] for name in history.snapshot_ids}
     every = complete.values()
     return JudgedHistory(

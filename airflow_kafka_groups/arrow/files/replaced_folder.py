@@ -9,10 +9,10 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.files.job_files import JobFiles
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.paths import is_data_file
-from airflow_kafka_groups.spark.errors import JobError
-from airflow_kafka_groups.spark.files.job_files import JobFiles
-from airflow_kafka_groups.spark.files.storage import Storage
 
 _ROWS_OF_A_FILE = 1_000_000
 

@@ -23,21 +23,19 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.errors import StorageError, first_line
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.snapshots import History
+from airflow_kafka_groups.arrow.staleness.lives import READ
+from airflow_kafka_groups.arrow.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
+from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 from airflow_kafka_groups.contracts.ids import is_id, new_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import StorageError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
-from airflow_kafka_groups.spark.ledger.snapshots import History
-from airflow_kafka_groups.spark.staleness.lives import READ
-from airflow_kafka_groups.spark.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
-from airflow_kafka_groups.spark.staleness.reduction import Reduction
-from airflow_kafka_groups.spark.workers import Workers
 
 _TRIES = 3
 _KINDS = ["group_type", "protocol_type"]
@@ -49,15 +47,15 @@ _LEFT_BEHIND = timedelta(days=1)
 class ObservationStore:
     """The observations of the snapshots of a history.
 
+    :param storage: that of the history's folder.
     :param workers: what reads several files at once.
     :param reduction: what reduces the snapshots that have none.
     """
 
-    def __init__(self, spark: SparkSession, history: History, workers: Workers, reduction: Reduction) -> None:
-        self._spark, self._history, self._workers = spark, history, workers
+    def __init__(self, storage: Storage, history: History, workers: Workers, reduction: Reduction) -> None:
+        self._storage, self._history, self._workers = storage, history, workers
         self._folder = history.folder
         self._root = f"{self._folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
-        self._storage = Storage(spark, self._folder)
         self._stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
         self._reduction = reduction
         self.reduced: set[str] = set()
@@ -113,12 +111,9 @@ class ObservationStore:
                 found[manifest.snapshot_id] = stored
         return found
 
-    def read(self, stored: Iterable[ObservationManifest]) -> DataFrame:
-        """Return observations for Spark."""
-        files = [self._file(each) for each in stored if each.file is not None]
-        if not files:
-            return self._spark.createDataFrame([], OBSERVATION_SCHEMA)
-        return read_stored(self._spark).parquet(*files)
+    def files(self, stored: Iterable[ObservationManifest]) -> list[str]:
+        """Return the paths of observations."""
+        return [self._file(each) for each in stored if each.file is not None]
 
     def _verified(self, snapshot_id: str) -> pa.Table | None:
         """Read observations, ``None`` if they are not there as they were written."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from airflow_kafka_groups.arrow.staleness.forecasts import forecasts
+from airflow_kafka_groups.arrow.staleness.lives import Life
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.spark.staleness.forecasts import forecasts
-from airflow_kafka_groups.spark.staleness.lives import Life
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
 
 _UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
 

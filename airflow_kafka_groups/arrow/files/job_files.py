@@ -9,11 +9,8 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrameWriter
+from airflow_kafka_groups.arrow.errors import JobError
 
-from airflow_kafka_groups.spark.errors import JobError
-
-_BASENAME = "mapreduce.output.basename"
 _OF_A_JOB = re.compile(r"part-\d{15}-")
 """How the names of a job's files begin: with 15 digits of its own. Spark's are those of a task, and shorter."""
 
@@ -22,15 +19,12 @@ class JobFiles:
     """The files of one write. A committer with file names of its own names nobody."""
 
     def __init__(self) -> None:
-        self._prefix = f"part-{secrets.randbelow(10**15):015}"
-
-    def named(self, writer: DataFrameWriter) -> DataFrameWriter:
-        """Return the writer of the files, which are named by this job."""
-        return writer.option(_BASENAME, self._prefix)
+        self.prefix = f"part-{secrets.randbelow(10**15):015}"
+        """How their names begin."""
 
     def name(self, number: int) -> str:
         """Return the name of a file that the job writes by itself."""
-        return f"{self._prefix}-{number:05}.parquet"
+        return f"{self.prefix}-{number:05}.parquet"
 
     def require_own(self, output: str, files: Iterable[str], did: str) -> None:
         """Raise ``JobError`` if there are files of another job.
@@ -40,5 +34,5 @@ class JobFiles:
         """
         for path in files:
             name = path.rpartition("/")[2]
-            if _OF_A_JOB.match(name) and not name.startswith(f"{self._prefix}-"):
+            if _OF_A_JOB.match(name) and not name.startswith(f"{self.prefix}-"):
                 raise JobError(f"{output} has {path} of another job, which {did} at the same time. Run it again")

@@ -1,4 +1,4 @@
-"""Threads of the driver that read files: as many as it has cores, or more where each file is waited for."""
+"""Threads that read files: as many as it has cores, or more where each file is waited for."""
 
 from __future__ import annotations
 
@@ -9,28 +9,21 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
-from pyspark.sql import SparkSession
-
-from airflow_kafka_groups.spark.session import runs_locally
-
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
-
-DRIVER_ROWS = 20_000_000
-"""The number of rows up to which they do all the work, by default: on executors, Python has to start first."""
 
 
 class Workers(AbstractContextManager["Workers"]):
     """Threads, until the end of the block.
 
+    :param cores: how many of this machine's to use. Default: all.
     :param is_local: whether the files are on a local disk.
     """
 
-    def __init__(self, spark: SparkSession, *, is_local: bool) -> None:
-        cores = os.cpu_count() or 1
-        if runs_locally(spark):  # with fewer of them, or with a thousand partitions
-            cores = min(int(spark.sparkContext.defaultParallelism), cores)
+    def __init__(self, cores: int | None = None, *, is_local: bool) -> None:
+        there = os.cpu_count() or 1
+        cores = min(cores or there, there)
         self._threads = cores if is_local else max(cores, _REMOTE)
         self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="observations")
 

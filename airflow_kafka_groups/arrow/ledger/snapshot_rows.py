@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError, first_line
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.manifests import half_written
+from airflow_kafka_groups.arrow.ledger.snapshots import History, rows_of
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SnapshotError, StorageError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.ledger.manifests import half_written
-from airflow_kafka_groups.spark.ledger.snapshots import History, rows_of
 
 _ROWS_AT_ONCE = 250_000
 _NAMES = [column.name for column in SNAPSHOT_COLUMNS]
@@ -61,7 +61,7 @@ def file_parts(storage: Storage, manifest: SnapshotManifest, path: str) -> Itera
 
     Raises ``SnapshotError`` for a file that cannot be used, and ``StorageError`` for one that cannot be read.
     """
-    here = storage.unchecked(path)
+    here = storage.direct(path)
     try:
         source = str(here) if here is not None else pa.BufferReader(storage.read_bytes(path))
         yield from parts_of(source, manifest.snapshot_id)

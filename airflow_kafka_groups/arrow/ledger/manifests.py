@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
+from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SnapshotError
-from airflow_kafka_groups.spark.files.storage import Storage
 
 FEWER = "looked for some groups only"
 """Why a snapshot is passed over."""

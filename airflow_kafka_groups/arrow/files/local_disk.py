@@ -1,7 +1,7 @@
 """Local disks without the JVM: Hadoop starts a process for each local file, for its permissions.
 
-What Hadoop keeps beside a file that it wrote, a checksum in ``.<name>.crc``, is no file of its own here either, and
-goes with the file: Hadoop, and so Spark, would compare it with whatever has that name later.
+What Hadoop keeps beside a file that it wrote, its checksums, is no file of its own here either, and goes with the file:
+Hadoop, and so Spark, would compare them with whatever has that name later.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from airflow_kafka_groups.arrow.files.checksums import checksum_of
 
 
 def folders(folder: Path) -> list[str]:
@@ -60,11 +62,6 @@ def is_there(path: Path) -> bool:
         path.stat()
         return True
     return False
-
-
-def checksum_of(path: Path) -> Path:
-    """Return the path of Hadoop's checksum of a file, which only Hadoop compares."""
-    return path.with_name(f".{path.name}.crc")
 
 
 def write(path: Path, content: bytes, *, replace: bool) -> None:

@@ -28,9 +28,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.arrow.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.spark.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.spark.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
 
 _NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
 READ = ("group_id", "group_type", "protocol_type", "state", "error", *_NUMBERS)

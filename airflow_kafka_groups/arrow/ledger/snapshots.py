@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from pyspark.sql import SparkSession
-
+from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.errors import SnapshotError
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 
 _TAKE_ONE = "Run the DAG that takes snapshots (snapshot_group_offsets) first"
 
@@ -59,7 +57,7 @@ class History:
 
 
 def find_history(
-    spark: SparkSession,
+    storage: Storage,
     base: str,
     cluster: str,
     *,
@@ -70,13 +68,13 @@ def find_history(
 ) -> History:
     """Select the snapshots of a judgement, and check that all their files exist.
 
+    :param storage: that of the cluster's folder.
     :param snapshot_id: the snapshot to judge. Default: the newest, see ``of_named``. Later ones are ignored.
     :param max_snapshots: maximum number of complete snapshots, including the judged one.
     :param max_days: maximum age of snapshots relative to the judged one, in days; 0 for no limit.
     :param of_named: whether the newest may be one of named groups only. Default false: one of more groups, if any.
     """
     folder = f"{base}/{cluster}"
-    storage = Storage(spark, folder)
     names = storage.files(f"{folder}/{paths.MANIFESTS}")
     ids = [name.removesuffix(".json") for name in names if name.endswith(".json")]
     skipped = [(name, "its name is not a snapshot id") for name in ids if not is_id(name)]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from airflow_kafka_groups.arrow.ledger.snapshots import History
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.ledger.snapshots import History
 
 PARTITION = "snapshot_id"
 """The column that the folders of the table are named after."""

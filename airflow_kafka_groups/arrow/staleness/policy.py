@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.durations import read_duration
-from airflow_kafka_groups.spark.errors import ArgumentError
 
 _LONGEST_SECONDS = 100 * 366 * 86_400
 

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import uuid
 from collections.abc import Collection
 from itertools import islice
 
-from pyspark.sql import SparkSession
-
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS, ArgumentError, StorageError, first_line
-from airflow_kafka_groups.spark.files.storage import Storage
-from airflow_kafka_groups.spark.session import runs_locally
+from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.files.storage import Storage
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
 """The names of Spark's own data files. Those of snapshots and observations have another form."""
@@ -22,33 +18,7 @@ _MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
 are of other table formats."""
 
 
-def require_shared(spark: SparkSession, path: str) -> None:
-    """Verify that executors on other machines can access the local folder of a job's output.
-
-    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
-
-    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
-    :param path: the output. A small file next to it is written, read by an executor, and deleted.
-
-    Raises ``StorageError`` if executors cannot read what the driver writes.
-    """
-    storage = Storage(spark, path)
-    if not storage.is_local or runs_locally(spark):
-        return
-    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
-    storage.write_text(seen, "seen\n")
-    try:
-        spark.read.text(seen).collect()
-    except SPARK_ERRORS as exc:
-        raise StorageError(
-            f"{path} is on the driver's own disk: the executors do not see what is written there ({first_line(exc)}). "
-            "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
-        ) from exc
-    finally:
-        storage.delete_file(seen)
-
-
-def require_replaceable(spark: SparkSession, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
+def require_replaceable(storage: Storage, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
     """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
 
     :param columns: the names of what the job writes there; files of earlier versions have some of them.
@@ -57,7 +27,6 @@ def require_replaceable(spark: SparkSession, folder: str, columns: Collection[st
     Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a
     table of somebody else's that Spark wrote.
     """
-    storage = Storage(spark, folder)
     made = [name for name in storage.files(folder) if name[0] not in "._"]
     folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
     parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
@@ -73,7 +42,7 @@ def require_replaceable(spark: SparkSession, folder: str, columns: Collection[st
         raise ArgumentError("--output", folder, remedy)
 
 
-def require_own_summary(spark: SparkSession, path: str, job: str, option: str, value: str) -> None:
+def require_own_summary(storage: Storage, path: str, job: str, option: str, value: str) -> None:
     """Verify that the file of a job's summary is a summary of this job, or is not there: the job deletes it.
 
     ``--output backups/ID`` would otherwise cost the backup its manifest, ``ID.json``.
@@ -84,7 +53,7 @@ def require_own_summary(spark: SparkSession, path: str, job: str, option: str, v
     Raises ``ArgumentError`` naming the file.
     """
     begins = json.dumps({"job": job}, indent=1).removesuffix("\n}")
-    found = (Storage(spark, path).read_if_there(path) or "")[: len(begins)]
+    found = (storage.read_if_there(path) or "")[: len(begins)]
     if not begins.startswith(found):
         remedy = f"{path} is there, which this job did not write and would delete: give another name, or move the file"
         raise ArgumentError(option, value, remedy)

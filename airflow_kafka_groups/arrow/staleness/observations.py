@@ -21,13 +21,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow.ledger import snapshot_rows
+from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
+from airflow_kafka_groups.arrow.staleness import segments
+from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
-from airflow_kafka_groups.spark.ledger import snapshot_rows
-from airflow_kafka_groups.spark.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
-from airflow_kafka_groups.spark.staleness import segments
-from airflow_kafka_groups.spark.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
 
 CARRIED = (sys.modules[__name__], segments, snapshot_rows, columns)
 """The modules that a task needs."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_kafka_groups.spark.staleness.lives import Life
+from airflow_kafka_groups.arrow.staleness.lives import Life
 
 SHORTEST_WINDOW_MICROS = 3_600_000_000
 """The shortest time for a trend: in less than an hour, a burst would look like a trend."""

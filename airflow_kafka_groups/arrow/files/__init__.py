@@ -1,0 +1,1 @@
+"""The jobs' files: a storage, of which a local disk needs no JVM."""

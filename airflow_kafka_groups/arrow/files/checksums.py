@@ -1,0 +1,28 @@
+"""Hadoop's checksums of local files, ``.<name>.crc``: a CRC-32 of each part of a file, mostly of 512 bytes."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+from struct import Struct
+
+_HEADER = Struct(">4sI")
+"""What such a file begins with: ``crc``, a zero, and the number of bytes of a part."""
+
+_SUM = Struct(">I")
+
+
+def checksum_of(path: Path) -> Path:
+    """Return the path of the checksums of a file."""
+    return path.with_name(f".{path.name}.crc")
+
+
+def check(content: bytes, checksums: bytes) -> None:
+    """Raise ``OSError`` unless a file's content is what its checksums were made of."""
+    begins, size = _HEADER.unpack_from(checksums) if len(checksums) >= _HEADER.size else (b"", 0)
+    if begins != b"crc\0" or not size:
+        return  # Hadoop does not compare with what is no file of checksums either
+    view = memoryview(content)
+    found = b"".join(_SUM.pack(zlib.crc32(view[at : at + size])) for at in range(0, len(content), size))
+    if found != checksums[_HEADER.size :]:
+        raise OSError("Checksum error: it is not what Hadoop wrote, and has a checksum of, beside it")

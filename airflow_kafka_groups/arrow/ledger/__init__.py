@@ -1,0 +1,1 @@
+"""The snapshots of a cluster: which ones count, and their rows."""

@@ -1,0 +1,1 @@
+"""Judging groups by their history: observations, idle times, states, verdicts."""

@@ -1,0 +1,114 @@
+"""A session that starts when something needs it.
+
+Spark takes four seconds to start, and a judgement of a small cluster a fraction of one. It needs Spark for a storage
+that is not a local disk, for a table, for Kafka's log of commits, and on a cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import AbstractContextManager, ExitStack
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.arrow.errors import JobError, first_line
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.packages import require_pyspark
+from airflow_kafka_groups.spark.this_machine import this_machine
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
+_NO_SESSION = "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
+
+
+class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
+    """The session of a job, until the end of the block.
+
+    :param job: its name, for Spark.
+    :param found: a session that is there, such as a notebook's, and stays. Default: the running one, if any.
+    """
+
+    def __init__(self, job: str, found: SparkSession | None = None) -> None:
+        self._job, self._found = job, found or _running_session()
+        self._machine = None if self._found is not None else this_machine()
+        self._started: SparkSession | None = None
+        self._prepared: SparkSession | None = None
+        self._ends = ExitStack()
+        self.warnings: list[str] = []
+        """What was noticed when it started."""
+
+    def __exit__(self, *_: Any) -> None:
+        self._ends.close()
+
+    def get(self) -> SparkSession:
+        """Return the session, in UTC. Raises as ``start`` does, and for a session of Spark Connect."""
+        if self._prepared is None:
+            from airflow_kafka_groups.spark.preflight import prepare
+
+            self._prepared = self.start()
+            self.warnings += logged(prepare(self._prepared))
+        return self._prepared
+
+    def start(self) -> SparkSession:
+        """Return the session as it is. Raises ``JobError`` if Spark does not start."""
+        if self._started is None:
+            self._started = self._start()
+        return self._started
+
+    def of_cluster(self) -> SparkSession | None:
+        """Return the session if it runs on more than this machine, or is there anyway."""
+        return self.get() if self._machine is None else self._started
+
+    def storage(self, path: str) -> Storage:
+        """Return the storage of a path."""
+        if self._machine is not None and self._started is None:
+            has_scheme = ":" in path.partition("/")[0]
+            if path.startswith("file:/") if has_scheme else self._machine.has_paths:
+                return LocalStorage()
+        from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+
+        return storage_of(self.get(), path)
+
+    @property
+    def cores(self) -> int | None:
+        """How many of this machine's cores to use; ``None`` for all."""
+        if (spark := self.of_cluster()) is None:
+            return self._machine.cores if self._machine else None
+        from airflow_kafka_groups.spark.session import runs_locally
+
+        # With fewer of them, or with a thousand partitions.
+        return int(spark.sparkContext.defaultParallelism) if runs_locally(spark) else None
+
+    def _start(self) -> SparkSession:
+        require_pyspark()
+        from pyspark.sql import SparkSession
+
+        from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+        from airflow_kafka_groups.spark.kafka.properties import options_hidden
+        from airflow_kafka_groups.spark.preflight import SETTINGS
+        from airflow_kafka_groups.spark.session import settings_kept
+
+        spark = self._found
+        if spark is None:
+            # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the
+            # JVM.
+            try:
+                spark = SparkSession.builder.appName(self._job).config(_CALL_SITES, "false").getOrCreate()
+            except SPARK_ERRORS as exc:
+                print(exc, file=sys.stderr)
+                raise JobError(f"Spark does not start: {first_line(exc)} {_NO_SESSION}") from exc
+            self._ends.callback(spark.stop)
+        self._ends.enter_context(settings_kept(spark, *SETTINGS))
+        self._ends.enter_context(options_hidden(spark))
+        return spark
+
+
+def _running_session() -> SparkSession | None:
+    if sys.modules.get("pyspark") is None:
+        return None
+    from airflow_kafka_groups.spark.session import running_session
+
+    return running_session()

@@ -1,0 +1,90 @@
+"""What a Spark session would be on this machine, from how the job was submitted, without starting one."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+_MASTER = re.compile(r"local(?:\[(?P<cores>\*|[1-9]\d*)(?:,\s*\d+)?\])?")
+_CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
+_SUBMITTED = "PYSPARK_GATEWAY_PORT"
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+_CONFIGURATION = ("spark-defaults.conf", "spark-env.sh")
+"""Files in which a site sets what only a JVM reads."""
+
+_LISTENERS = ("spark.extraListeners", "spark.plugins", "spark.sql.queryExecutionListeners")
+"""Properties by which somebody follows each application, such as one who records its lineage."""
+
+_OTHER_PATHS = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name", "spark.driver.extraClassPath")
+"""Properties that may make a path without a scheme that of another storage."""
+
+
+class ThisMachine(NamedTuple):
+    """A session that would run on this machine alone.
+
+    :param cores: how many of its cores to use; ``None`` for all.
+    :param has_paths: whether a path without a scheme is surely on a local disk.
+    """
+
+    cores: int | None
+    has_paths: bool
+
+
+def this_machine(environment: Mapping[str, str] = os.environ) -> ThisMachine | None:
+    """Return what the session would be; ``None`` if it has to start: for a cluster, or if only a JVM knows.
+
+    :param environment: the variables of this process.
+    """
+    properties = _properties(environment)
+    if properties is None or any(environment.get(name) for name in _CONNECT):
+        return None
+    master = _MASTER.fullmatch(properties.get("spark.master", "local[*]"))
+    if master is None or properties.get("spark.eventLog.enabled", "").lower() == "true":
+        return None
+    if any(properties.get(name) for name in _LISTENERS):
+        return None
+    cores = master["cores"] or "1"
+    elsewhere = any(properties.get(name) for name in _OTHER_PATHS)
+    elsewhere = elsewhere or any(environment.get(name) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))
+    elsewhere = elsewhere or any((folder / "core-site.xml").exists() for folder in _folders(environment))
+    return ThisMachine(None if cores == "*" else int(cores), not elsewhere)
+
+
+def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
+    """Return the properties that the job was submitted with, ``None`` if only a JVM knows them."""
+    if environment.get(_SUBMITTED):  # by spark-submit: its JVM is there, and has read everything
+        from pyspark import SparkConf, SparkContext
+
+        SparkContext._ensure_initialized()  # connects to it
+        return dict(SparkConf().getAll())
+    files = (folder / name for folder in _folders(environment) for name in _CONFIGURATION)
+    if environment.get("MASTER") or any(file.exists() for file in files):
+        return None
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    parser.add_argument("--properties-file")
+    parser.add_argument("--driver-class-path")
+    try:
+        given, _ = parser.parse_known_args(shlex.split(environment.get(_ARGUMENTS, "")))
+    except (ValueError, argparse.ArgumentError):
+        return None
+    if given.properties_file or given.driver_class_path:
+        return None
+    return {"spark.master": given.master} | dict(each.partition("=")[::2] for each in given.conf)
+
+
+def _folders(environment: Mapping[str, str]) -> list[Path]:
+    """Return the folders in which Spark looks for its configuration."""
+    if configured := environment.get("SPARK_CONF_DIR"):
+        return [Path(configured)]
+    if home := environment.get("SPARK_HOME"):
+        return [Path(home, "conf")]
+    found = find_spec("pyspark")
+    return [Path(home, "conf") for home in (found and found.submodule_search_locations) or ()]

@@ -1,0 +1,184 @@
+"""A job that needs no Spark does not start it; what needs it, does."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.spark import session_on_demand
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
+from tests.spark.judged import verdicts, write_hour
+from tests.spark.lake import CLUSTER
+
+pytestmark = pytest.mark.spark
+ROOT = Path(__file__).parents[3]
+
+
+def judge_alone(base: str, *more: str, python: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the job as a program on a machine without Java.
+
+    :param python: statements that come first.
+    """
+    program = f"{python}\nimport sys\nfrom airflow_kafka_groups.spark.application import main\nsys.exit(main())"
+    command = [sys.executable, "-c", program, "judge_staleness", "--base", base, "--cluster", CLUSTER]
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
+    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)} | environment
+    asked = [*command, "--min-idle", "1h", *more]
+    return subprocess.run(asked, env=given, cwd=base, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "."])
+def test_a_judgement_on_a_local_disk_needs_no_java_and_no_pyspark(tmp_path: Path, form: str) -> None:
+    for number in range(3):
+        write_hour(tmp_path, number)
+    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
+    done = judge_alone(str(tmp_path), "--base", form.format(tmp_path), python=without)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["verdicts"]["stale"] == 1
+    found = {row["group_id"]: row["verdict"] for row in verdicts(tmp_path, 2)}
+    assert found == {"stale": "stale", "moving": "moving", "new": "settling"}
+
+
+def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+
+    found = []
+    for name, session in {"a": spark, "b": None}.items():
+        base = tmp_path / name
+        for number in range(5):
+            write_hour(base, number)
+        asked = parse_arguments(["--base", str(base), "--cluster", CLUSTER, "--min-idle", "1h"])
+        with SessionOnDemand("a job", session) as on_demand:
+            if session is None:
+                on_demand._found, on_demand._machine = None, ThisMachine(1, True)
+            summary = run(on_demand, asked)
+            assert (on_demand._started is None) == (session is None)
+        found.append((verdicts(base, 4), summary["verdicts"], summary["snapshots_reduced"]))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--base", "s3a://bucket/x"],
+        ["--table", "verdicts"],
+        ["--observations-table", "observations"],
+        ["--commit-log", "auto", "--kafka-properties", "kafka.properties"],
+        ["--commit-history", "history"],
+    ],
+)
+def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path, more: list[str]) -> None:
+    write_hour(tmp_path, 0)
+    done = judge_alone(str(tmp_path), *more)
+    assert done.returncode == 1
+    assert "judge_staleness: error: Spark does not start: " in done.stderr.splitlines()[-1]
+    without = "import sys\nfrom importlib import util\nfind = util.find_spec\n"
+    without += "util.find_spec = lambda name, *_: None if name == 'pyspark' else find(name)"
+    done = judge_alone(str(tmp_path), *more, python=without)
+    assert done.returncode == 1
+    assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "cores"),
+    [
+        ({}, None),
+        ({"PYSPARK_SUBMIT_ARGS": "--master local pyspark-shell"}, 1),
+        (
+            {"PYSPARK_SUBMIT_ARGS": "--driver-memory 2g --master local[3] --conf spark.ui.enabled=false pyspark-shell"},
+            3,
+        ),
+        ({"PYSPARK_SUBMIT_ARGS": "--conf spark.master=local[*,2] pyspark-shell"}, None),
+        ({"PYSPARK_SUBMIT_ARGS": "--master=local[2,4] pyspark-shell"}, 2),
+    ],
+)
+def test_a_session_of_this_machine_alone_need_not_start(
+    tmp_path: Path, environment: dict[str, str], cores: int | None
+) -> None:
+    assert this_machine({"SPARK_HOME": str(tmp_path), **environment}) == ThisMachine(cores, True)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"PYSPARK_SUBMIT_ARGS": "--master spark://m:7077 pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--conf spark.eventLog.enabled=true pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--conf spark.extraListeners=io.a.Listener pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--properties-file site.conf pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--master 'local pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "pyspark-shell --master"},
+        {"MASTER": "yarn"},
+        {"SPARK_REMOTE": "sc://there"},
+    ],
+)
+def test_a_session_of_a_cluster_or_that_somebody_follows_starts(tmp_path: Path, environment: dict[str, str]) -> None:
+    assert this_machine({"SPARK_HOME": str(tmp_path), **environment}) is None
+
+
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-env.sh"])
+def test_what_only_a_jvm_reads_starts_it(tmp_path: Path, name: str) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / name).touch()
+    assert this_machine({"SPARK_HOME": str(tmp_path)}) is None
+    assert this_machine({"SPARK_CONF_DIR": f"{tmp_path}/conf"}) is None
+    assert this_machine({"SPARK_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}) == ThisMachine(None, True)
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"HADOOP_CONF_DIR": "/etc/hadoop"},
+        {"YARN_CONF_DIR": "/etc/hadoop"},
+        {"PYSPARK_SUBMIT_ARGS": "--conf spark.hadoop.fs.defaultFS=hdfs://n:8020 pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "-c spark.driver.extraClassPath=/etc/hadoop pyspark-shell"},
+    ],
+)
+def test_a_path_without_a_scheme_may_be_of_another_storage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: Mapping[str, str]
+) -> None:
+    """To Spark it then is: a judgement must not look for the snapshots elsewhere than the other jobs do."""
+    known = this_machine({"SPARK_HOME": str(tmp_path), **environment})
+    assert known == ThisMachine(None, False)
+    monkeypatch.setattr(session_on_demand, "this_machine", lambda: known)
+    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+
+    def started(_: Any) -> SparkSession:
+        raise JobError("it starts")
+
+    monkeypatch.setattr(SessionOnDemand, "start", started)
+    with SessionOnDemand("a job") as session:
+        assert isinstance(session.storage("file:///x"), LocalStorage)
+        for path in ("/x", "x", "hdfs://n/x", "s3a://b/x"):
+            with pytest.raises(JobError, match="it starts"):
+                session.storage(path)
+
+
+def test_a_submitted_job_knows_what_it_was_submitted_with(tmp_path: Path) -> None:
+    """In the program that spark-submit starts, which has a JVM but no session."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        f"import sys\nsys.path.append({str(ROOT)!r})\n"
+        "from airflow_kafka_groups.spark.this_machine import this_machine\nprint(this_machine())\n"
+    )
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[3]"]
+    environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    for conf, expected in {
+        "spark.ui.enabled=false": "ThisMachine(cores=3, has_paths=True)",
+        "spark.hadoop.fs.defaultFS=hdfs://n:8020": "ThisMachine(cores=3, has_paths=False)",
+        "spark.eventLog.enabled=true": "None",
+    }.items():
+        command = [*submit, "--conf", conf, str(program)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == expected
