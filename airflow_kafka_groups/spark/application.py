@@ -24,7 +24,7 @@ JOBS = {
     "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
 }
-_STARTS_SPARK_LATER = ("judge_staleness",)
+_STARTS_SPARK_LATER = ("judge_staleness", "lag_report")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

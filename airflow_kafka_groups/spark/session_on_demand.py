@@ -43,13 +43,19 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
     def __exit__(self, *_: Any) -> None:
         self._ends.close()
 
-    def get(self) -> SparkSession:
-        """Return the session, in UTC. Raises as ``start`` does, and for a session of Spark Connect."""
-        if self._prepared is None:
-            from airflow_kafka_groups.spark.preflight import prepare
+    def get(self, *, for_kafka: bool = False) -> SparkSession:
+        """Return the session, in UTC.
 
-            self._prepared = self.start()
-            self.warnings += logged(prepare(self._prepared))
+        :param for_kafka: whether it will read Kafka; of interest when it is first asked for. Default false.
+
+        Raises ``JobError`` if Spark does not start, for a session of Spark Connect, and without Kafka's connector.
+        """
+        if self._prepared is None:
+            from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+
+            spark = self.start()
+            self.warnings += logged((prepare_kafka if for_kafka else prepare)(spark))
+            self._prepared = spark
         return self._prepared
 
     def start(self) -> SparkSession:
@@ -71,6 +77,16 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 
         return storage_of(self.get(), path)
+
+    def require_shared(self, path: str) -> None:
+        """Verify that executors on other machines, if any, can access the folder of a job's output.
+
+        Raises ``StorageError`` if they cannot read what the driver writes.
+        """
+        if (spark := self.of_cluster()) is not None:
+            from airflow_kafka_groups.spark.files.shared_output import require_shared
+
+            require_shared(spark, path)
 
     @property
     def cores(self) -> int | None:

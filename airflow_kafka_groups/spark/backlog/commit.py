@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Commit, Commits, Partition
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin, TooLateError
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 
 _COMMIT_WITHIN_S = 15.0
 """How long after the last reading of the group began its commit may leave: somebody else may commit meanwhile."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 
 FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"
 _SHOWN = 5

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.offsets import Commit, Commits, Partition
 from airflow_kafka_groups.contracts.formats import check_format
 from airflow_kafka_groups.spark.backlog.commit import Observed, moved, why_not_free
 from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Commits, Partition
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 
 

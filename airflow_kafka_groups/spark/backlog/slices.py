@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

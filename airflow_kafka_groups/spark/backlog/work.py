@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range, commit_rows
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
@@ -36,7 +37,6 @@ from airflow_kafka_groups.spark.backlog.record import (
 from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range, commit_rows
 
 READ_NOTHING = (
     "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "

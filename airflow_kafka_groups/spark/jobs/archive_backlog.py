@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
+from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -35,7 +36,6 @@ from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids

@@ -113,7 +113,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
     session, started = spark, time.monotonic()
     require_packages(WORKER_PACKAGES)
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
-        _require_shared(session, arguments.output)
+        session.require_shared(arguments.output)
         require_replaceable(
             session.storage(arguments.output), arguments.output, [column.name for column in VERDICT_COLUMNS]
         )
@@ -131,13 +131,6 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
         "warnings": session.warnings,
         "seconds": round(time.monotonic() - started, 2),
     }
-
-
-def _require_shared(session: SessionOnDemand, path: str) -> None:
-    if (spark := session.of_cluster()) is not None:
-        from airflow_kafka_groups.spark.files.shared_output import require_shared
-
-        require_shared(spark, path)
 
 
 def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str, CatalogueTable]:

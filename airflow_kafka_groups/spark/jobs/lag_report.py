@@ -10,33 +10,26 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql import SparkSession
-
 from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.contracts import paths
+from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.files.shared_output import require_shared
-from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
-from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Partition
-from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.recreated import logs_since
-from airflow_kafka_groups.spark.kafka.timestamps import Timestamp, look_up
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of, parse_owners
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
-from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
 from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
-from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
+    from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
+    from airflow_kafka_groups.spark.lag.owners import OwnerRule
+    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 
 JOB = "lag_report"
 _LAG = TableName.LAG_PARTITIONS
@@ -67,20 +60,27 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
 
 
-def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
+def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) -> dict[str, Any]:
     """Write the tables and the summary, and return the summary."""
-    started = time.monotonic()
-    warnings = logged(prepare_kafka(spark) if arguments.kafka_properties else prepare(spark))
+    if not isinstance(spark, SessionOnDemand):
+        with SessionOnDemand(JOB, spark) as on_demand:
+            return run(on_demand, arguments)
+    session, started = spark, time.monotonic()
+    if arguments.kafka_properties:
+        session.get(for_kafka=True)
     require_packages(WORKER_PACKAGES)
     # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write_tables
+    from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES
     from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
-    from airflow_kafka_groups.spark.lag.report import SUMMED_BY, look_through, write_tables
-    from airflow_kafka_groups.spark.lag.sums import SUM_NAMES
+    from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
 
     rules: tuple[OwnerRule, ...] = ()
     if arguments.owners:
-        rules = parse_owners(spark, storage_of(spark, arguments.owners).read_text(arguments.owners), arguments.owners)
-    storage = storage_of(spark, f"{arguments.base}/{arguments.cluster}")
+        rules = parse_owners(
+            session.get, session.storage(arguments.owners).read_text(arguments.owners), arguments.owners
+        )
+    storage = session.storage(f"{arguments.base}/{arguments.cluster}")
     history = find_history(
         storage, arguments.base, arguments.cluster, snapshot_id=arguments.snapshot_id, max_snapshots=1
     )
@@ -89,24 +89,25 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     places = {name: f"{folder}/{paths.partition(name, snapshot.snapshot_id)}" for name in (_LAG, *SUMMED_BY)}
     summary_path = f"{folder}/{paths.summary(_LAG, snapshot.snapshot_id)}"
     if output:
-        require_shared(spark, output)  # paths below --base must be shared in any case, or they could not be read
+        session.require_shared(output)  # paths below --base must be shared in any case, or they could not be read
         places = {name: f"{output}/{name.removeprefix('lag_')}" for name in places}
         for name, place in places.items():
-            require_replaceable(
-                storage_of(spark, place), place, LAG_SCHEMA.names if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES)
-            )
+            columns = [each.name for each in LAG_COLUMNS] if name == _LAG else (*SUMMED_BY[name], *SUM_NAMES)
+            require_replaceable(session.storage(place), place, columns)
         summary_path = f"{output}.json"
-        require_own_summary(storage_of(spark, summary_path), summary_path, JOB, "--output", output)
-    table = CatalogueTable(spark, arguments.table, LAG_SCHEMA) if arguments.table else None
-    storage_of(spark, summary_path).delete_file(summary_path)
+        require_own_summary(session.storage(summary_path), summary_path, JOB, "--output", output)
+    table = _table(session.get(), arguments.table) if arguments.table else None
+    session.storage(summary_path).delete_file(summary_path)
     rows = SnapshotRows(storage, history)
     seen = look_through(rows, arguments.max_lookups if arguments.kafka_properties else 0)
-    owners = owners_of(spark, rules, seen.groups)
-    found = _look_up(spark, arguments, seen.behind, snapshot, rows) if arguments.kafka_properties else []
-    sums, tables = write_tables(storage_of(spark, places[_LAG]), places, rows, owners, found)
+    owners = owners_of(session.get, rules, seen.groups)
+    found = _look_up(session.get(), arguments, seen.behind, snapshot, rows) if arguments.kafka_properties else []
+    sums, tables = write_tables(session.storage(places[_LAG]), places, rows, owners, found)
     (total,) = sums.by().to_pylist()
     if table:
-        written = read_stored(spark, LAG_SCHEMA).parquet(places[_LAG])
+        from airflow_kafka_groups.spark.frames import LAG_SCHEMA, read_stored
+
+        written = read_stored(session.get(), LAG_SCHEMA).parquet(places[_LAG])
         table.replace(arguments.cluster, written, {snapshot.snapshot_id: total["partitions"]})
     summary = {
         "job": JOB,
@@ -121,11 +122,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "lookups": len(found),
         "output": output or f"{folder}/{paths.TABLES}",
         "table": arguments.table,
-        "warnings": warnings,
+        "warnings": session.warnings,
         "seconds": round(time.monotonic() - started, 1),
     }
-    write_summary(storage_of(spark, summary_path), summary_path, summary)
+    write_summary(session.storage(summary_path), summary_path, summary)
     return summary
+
+
+def _table(spark: SparkSession, name: str) -> CatalogueTable:
+    from airflow_kafka_groups.spark.frames import LAG_SCHEMA
+    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+
+    return CatalogueTable(spark, name, LAG_SCHEMA)
 
 
 def _look_up(
@@ -135,6 +143,11 @@ def _look_up(
     snapshot: SnapshotManifest,
     rows: SnapshotRows,
 ) -> list[Timestamp]:
+    from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
+    from airflow_kafka_groups.spark.kafka.properties import load_properties
+    from airflow_kafka_groups.spark.kafka.recreated import logs_since
+    from airflow_kafka_groups.spark.kafka.timestamps import look_up
+
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
@@ -143,5 +156,5 @@ def _look_up(
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 
 
-_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported")
+_program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was reported", starts_later=True)
 parse_arguments, main = _program.parse_arguments, _program.main

@@ -17,7 +17,7 @@ from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition
+from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session import jvm_of
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError, first_line
-from airflow_kafka_groups.spark.kafka.offsets import Range
+from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import LogEnds, Partition
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,12 +14,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.spark.kafka.admin import explained, partition_of
-from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
-
-Timestamp = tuple[str, int, int, int | None, str]
-"""Topic, partition, requested offset, milliseconds since 1970 (``None`` without a record), whose clock."""
 
 _AT_ONCE = 1_000
 _WAIT_SECONDS = 60.0  # for the records of so many partitions

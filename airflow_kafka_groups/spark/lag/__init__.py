@@ -1,1 +1,1 @@
-"""How far groups lag: by partition, and summed up by group, topic and owner."""
+"""What of a lag report needs Spark: owners by Java's regular expressions."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, first_line
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.session import jvm_of
+from airflow_kafka_groups.arrow.lag.partitions import UNOWNED
 
-UNOWNED = "unowned"
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    Session = Callable[[], SparkSession]
+    """What returns the session: only a regular expression needs one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,11 @@ class OwnerRule:
         return rf"\A(?:{self.regex or ''})\z"
 
 
-def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, ...]:
+def parse_owners(session: Session, text: str, path: str) -> tuple[OwnerRule, ...]:
     """Parse a list of rules; the first matching rule applies.
 
     :param text: JSON such as ``[{"owner": "team-a", "prefix": "a."}, {"owner": "ops", "regex": "mon-[0-9]+"}]``.
     """
-    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
     try:
         if not isinstance(entries := json.loads(text), list):
             raise TypeError("it is no list")  # an empty object would be no rules at all
@@ -50,29 +50,40 @@ def parse_owners(spark: SparkSession, text: str, path: str) -> tuple[OwnerRule, 
             for part in (rule.owner, rule.prefix or rule.regex or ""):
                 if any("\ud800" <= letter <= "\udfff" for letter in part):  # neither Java nor Arrow takes it
                     raise ValueError(f"{part!r} in the rule of {rule.owner!r} has half of a letter")
-            try:
-                compiler.compile(rule.regex or "")
-                compiler.compile(rule.pattern)  # an open quotation or comment would go on behind it
-            except SPARK_ERRORS as exc:
-                problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
-                raise ValueError(problem) from exc
+            if rule.regex is not None:
+                _check_regex(session(), rule)
     except (ValueError, TypeError, RecursionError) as exc:
         remedy = f'{exc}. Write it as [{{"owner": "team-a", "prefix": "a."}}, {{"owner": "ops", "regex": "mon-.*"}}]'
         raise ArgumentError("--owners", path, remedy) from exc
     return rules
 
 
-def owners_of(spark: SparkSession, rules: Sequence[OwnerRule], group_ids: Collection[str]) -> Mapping[str, str]:
+def _check_regex(spark: SparkSession, rule: OwnerRule) -> None:
+    from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+    from airflow_kafka_groups.spark.session import jvm_of
+
+    compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
+    try:
+        compiler.compile(rule.regex or "")
+        compiler.compile(rule.pattern)  # an open quotation or comment would go on behind it
+    except SPARK_ERRORS as exc:
+        problem = f"the regex {rule.regex!r} of {rule.owner!r} is not one of Java's: {first_line(exc)}"
+        raise ValueError(problem) from exc
+
+
+def owners_of(session: Session, rules: Sequence[OwnerRule], group_ids: Collection[str]) -> Mapping[str, str]:
     """Return the owner of each group, by the first rule that matches."""
     if not any(rule.regex is not None for rule in rules):
         prefixes = [(rule.prefix or "", rule.owner) for rule in rules]
         return {
             name: next((owner for prefix, owner in prefixes if name.startswith(prefix)), UNOWNED) for name in group_ids
         }
+    from pyspark.sql import functions as F
+
     group_id, owner = F.col("group_id"), F.when(F.lit(False), UNOWNED)
     for rule in rules:  # one level, however many there are: Spark recurses into what is nested
         matches = group_id.rlike(rule.pattern) if rule.prefix is None else group_id.startswith(rule.prefix)
         owner = owner.when(matches, rule.owner)
     owner = owner.otherwise(UNOWNED)
-    groups = spark.createDataFrame([(name,) for name in group_ids], "group_id string")
+    groups = session().createDataFrame([(name,) for name in group_ids], "group_id string")
     return dict(groups.select("group_id", owner).collect())

@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.session import settings_kept

@@ -12,6 +12,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.backlog import commit
 from airflow_kafka_groups.spark.backlog.commit import (
     NotCommittedError,
@@ -25,7 +26,6 @@ from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, pl
 from airflow_kafka_groups.spark.backlog.request import parse_fetched
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import source_options
 

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, Observed
 from airflow_kafka_groups.spark.backlog.ranges import Backlog
@@ -33,7 +34,6 @@ from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Commit, Partition, Range
 from tests.pages import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.spark.backlog.archive import read_groups
-from airflow_kafka_groups.spark.kafka.offsets import Partition
 from tests.spark.histories import rows_of, seen
 
 pytestmark = pytest.mark.spark

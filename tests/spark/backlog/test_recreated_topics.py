@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
-from airflow_kafka_groups.spark.kafka.offsets import LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.recreated import _logs_of, logs_since, went_backwards
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import topic_id_of

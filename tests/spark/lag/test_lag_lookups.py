@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.lag.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.arrow.lag.sums import Sums
+from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps
-from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.lag.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.spark.lag.sums import Sums
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics

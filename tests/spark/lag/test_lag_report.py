@@ -14,13 +14,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.arrow.lag.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.arrow.lag.sums import Sums
+from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
-from airflow_kafka_groups.spark.kafka.offsets import Partition
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
 from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
-from airflow_kafka_groups.spark.lag.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.spark.lag.sums import Sums
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
@@ -52,8 +52,8 @@ def start_at(rows: list[dict[str, Any]], log_start: int) -> list[dict[str, Any]]
 
 def test_messages_owners_and_flags(spark: SparkSession) -> None:
     rows = rows_of([*ROWS, *start_at(seen(1, group="cut", offsets={("t", 0): 40}), 60)])
-    rules = parse_owners(spark, json.dumps(OWNERS), "o.json")
-    lags = partition_lag(rows, owners_of(spark, rules, {*rows["group_id"].to_pylist()}))
+    rules = parse_owners(lambda: spark, json.dumps(OWNERS), "o.json")
+    lags = partition_lag(rows, owners_of(lambda: spark, rules, {*rows["group_id"].to_pylist()}))
     found = {
         (row["group_id"], row["partition"]): (row["owner"], row["flag"], row["lag"], row["lost"])
         for row in lags.to_pylist()
@@ -222,18 +222,18 @@ def test_an_offset_without_a_record_has_no_timestamp(
 )
 def test_bad_owner_rules_are_named(spark: SparkSession, text: str, said: str) -> None:
     with pytest.raises(ArgumentError, match=rf"--owners \(got 'o.json'\): .*{said}"):
-        parse_owners(spark, text, "o.json")
+        parse_owners(lambda: spark, text, "o.json")
 
 
 def test_a_regex_matches_the_complete_name(spark: SparkSession) -> None:
-    rules = parse_owners(spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
-    found = owners_of(spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
+    rules = parse_owners(lambda: spark, '[{"owner": "ops", "regex": "x|mon-[0-9]+"}]', "o.json")
+    found = owners_of(lambda: spark, rules, ["mon-1", "mon-1\n", "\nmon-1", "mon-1x"])
     assert found == {"mon-1": "ops", "mon-1\n": "unowned", "\nmon-1": "unowned", "mon-1x": "unowned"}
 
 
 def test_a_regex_of_javas_that_is_not_pythons_is_taken(spark: SparkSession) -> None:
-    rules = parse_owners(spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
-    assert owners_of(spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
+    rules = parse_owners(lambda: spark, '[{"owner": "ops", "regex": "\\\\p{Lu}on"}]', "o.json")
+    assert owners_of(lambda: spark, rules, ["Mon", "mon"]) == {"Mon": "ops", "mon": "unowned"}
 
 
 def test_a_regex_that_is_not_javas_is_named(spark: SparkSession, tmp_path: Path) -> None:

@@ -16,14 +16,13 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.arrow.lag.partitions import SCHEMA, partition_lag, with_seconds
+from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write_tables
+from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES, Sums
+from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.kafka.offsets import Partition
-from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
-from airflow_kafka_groups.spark.lag.partitions import SCHEMA, partition_lag, with_seconds
-from airflow_kafka_groups.spark.lag.report import SUMMED_BY, look_through, write_tables
-from airflow_kafka_groups.spark.lag.sums import SUM_NAMES, Sums
 from tests.spark.histories import SnapshotRow, hour, looked_up, rows_of, seen
 
 pytestmark = pytest.mark.spark
@@ -169,17 +168,17 @@ def test_any_number_of_lookups_may_be_allowed(count: int) -> None:
 
 def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
     unowned = dict.fromkeys(GROUPS, "unowned")
-    assert owners_of(spark, RULES, GROUPS) == unowned | OWNERS
-    assert owners_of(spark, PREFIXES, GROUPS) == unowned | OWNERS | {"mon-1": "unowned"}
-    assert owners_of(spark, PREFIXES[::-1], ["a.1"]) == {"a.1": "rest"}
-    assert owners_of(spark, (), GROUPS) == unowned
-    assert owners_of(spark, RULES, ()) == {}
+    assert owners_of(lambda: spark, RULES, GROUPS) == unowned | OWNERS
+    assert owners_of(lambda: spark, PREFIXES, GROUPS) == unowned | OWNERS | {"mon-1": "unowned"}
+    assert owners_of(lambda: spark, PREFIXES[::-1], ["a.1"]) == {"a.1": "rest"}
+    assert owners_of(lambda: spark, (), GROUPS) == unowned
+    assert owners_of(lambda: spark, RULES, ()) == {}
 
 
 def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
     rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
     found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
-    assert owners_of(spark, rules, found) == found
+    assert owners_of(lambda: spark, rules, found) == found
 
 
 def test_many_parts_come_to_few_sums() -> None:

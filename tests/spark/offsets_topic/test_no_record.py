@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.spark.jobs.commit_history import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.offsets import Partition, Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.offsets_topic import reading

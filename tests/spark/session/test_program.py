@@ -50,7 +50,7 @@ def test_a_python_without_pyspark_is_told_the_remedy(
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("job", [job for job in application.JOBS if job != "judge_staleness"])
+@pytest.mark.parametrize("job", [job for job in application.JOBS if job not in application._STARTS_SPARK_LATER])
 def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
     job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

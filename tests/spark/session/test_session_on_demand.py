@@ -22,20 +22,20 @@ from tests.spark.judged import verdicts, write_hour
 from tests.spark.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
+IDLE = ("--min-idle", "1h")
 ROOT = Path(__file__).parents[3]
 
 
-def judge_alone(base: str, *more: str, python: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the job as a program on a machine without Java.
+def run_alone(job: str, base: str, *more: str, python: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a job as a program on a machine without Java.
 
     :param python: statements that come first.
     """
     program = f"{python}\nimport sys\nfrom airflow_kafka_groups.spark.application import main\nsys.exit(main())"
-    command = [sys.executable, "-c", program, "judge_staleness", "--base", base, "--cluster", CLUSTER]
+    command = [sys.executable, "-c", program, job, "--base", base, "--cluster", CLUSTER]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)} | environment
-    asked = [*command, "--min-idle", "1h", *more]
-    return subprocess.run(asked, env=given, cwd=base, capture_output=True, text=True, check=False)
+    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)}
+    return subprocess.run([*command, *more], env=given, cwd=base, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "."])
@@ -43,11 +43,24 @@ def test_a_judgement_on_a_local_disk_needs_no_java_and_no_pyspark(tmp_path: Path
     for number in range(3):
         write_hour(tmp_path, number)
     without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
-    done = judge_alone(str(tmp_path), "--base", form.format(tmp_path), python=without)
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, "--base", form.format(tmp_path), python=without)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["verdicts"]["stale"] == 1
     found = {row["group_id"]: row["verdict"] for row in verdicts(tmp_path, 2)}
     assert found == {"stale": "stale", "moving": "moving", "new": "settling"}
+
+
+def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_regex(tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    (tmp_path / "owners.json").write_text('[{"owner": "team", "prefix": "mov"}]')
+    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
+    done = run_alone("lag_report", str(tmp_path), "--owners", "owners.json", python=without)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {each["owner"] for each in json.loads(done.stdout)["owners"]} == {"team", "unowned"}
+    (tmp_path / "owners.json").write_text('[{"owner": "team", "regex": "mov.*"}]')
+    done = run_alone("lag_report", str(tmp_path), "--owners", "owners.json")
+    assert done.returncode == 1
+    assert "lag_report: error: Spark does not start: " in done.stderr.splitlines()[-1]
 
 
 def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
@@ -80,12 +93,12 @@ def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, 
 )
 def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path, more: list[str]) -> None:
     write_hour(tmp_path, 0)
-    done = judge_alone(str(tmp_path), *more)
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more)
     assert done.returncode == 1
     assert "judge_staleness: error: Spark does not start: " in done.stderr.splitlines()[-1]
     without = "import sys\nfrom importlib import util\nfind = util.find_spec\n"
     without += "util.find_spec = lambda name, *_: None if name == 'pyspark' else find(name)"
-    done = judge_alone(str(tmp_path), *more, python=without)
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more, python=without)
     assert done.returncode == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in done.stderr
 

@@ -140,8 +140,8 @@ def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as archive:
         names = archive.namelist()
-    assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/spark/staleness/lives.py"} <= set(names)
-    shipped = ("airflow_kafka_groups/contracts/", "airflow_kafka_groups/spark/")
+    assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/arrow/staleness/lives.py"} <= set(names)
+    shipped = tuple(f"airflow_kafka_groups/{folder}/" for folder in ("arrow", "contracts", "spark"))
     assert all(name.startswith(shipped) for name in names[1:])
     imported = "import airflow_kafka_groups.spark.jobs.judge_staleness as job; print(job.__file__)"
     environment = os.environ | {"PYTHONPATH": str(first)}

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
-from airflow_kafka_groups.spark.kafka.offsets import Partition
-from airflow_kafka_groups.spark.lag.owners import UNOWNED
 
+UNOWNED = "unowned"
 SCHEMA = unchecked_schema(LAG_COLUMNS)
 """The stored columns. Nobody has checked that a row with a topic has a partition."""
 

@@ -10,11 +10,10 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.lag.partitions import SCHEMA, TIMESTAMPS, largest, partition_lag, with_seconds
+from airflow_kafka_groups.arrow.lag.sums import Sums
+from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.kafka.offsets import Partition
-from airflow_kafka_groups.spark.kafka.timestamps import Timestamp
-from airflow_kafka_groups.spark.lag.partitions import SCHEMA, TIMESTAMPS, largest, partition_lag, with_seconds
-from airflow_kafka_groups.spark.lag.sums import Sums
 
 SUMMED_BY = {
     TableName.LAG_GROUPS: ("group_id", "owner", "state"),

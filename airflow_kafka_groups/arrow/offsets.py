@@ -24,6 +24,9 @@ class Commit(NamedTuple):
     metadata: str = ""
 
 
+Timestamp = tuple[str, int, int, int | None, str]
+"""Topic, partition, requested offset, milliseconds since 1970 (``None`` without a record), whose clock."""
+
 Commits = Mapping[Partition, Commit]
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.spark.lag.partitions import NO_TIME, SCHEMA
+from airflow_kafka_groups.arrow.lag.partitions import NO_TIME, SCHEMA
 
 _BEYOND = 2**63
 _EXACT = pa.decimal128(38)  # has room for the sum of as many 64-bit numbers as fit into memory

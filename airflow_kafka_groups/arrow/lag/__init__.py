@@ -1,0 +1,1 @@
+"""How far groups lag: by partition, and summed up by group, topic and owner."""
