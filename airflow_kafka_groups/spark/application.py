@@ -24,7 +24,6 @@ JOBS = {
     "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
 }
-_STARTS_SPARK_LATER = ("judge_staleness", "lag_report")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,10 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
     from airflow_kafka_groups.arrow.errors import JobError
+    from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
     from airflow_kafka_groups.spark.packages import require_pyspark
 
     try:
-        if job not in _STARTS_SPARK_LATER:
+        if job not in WITHOUT_SPARK:
             require_pyspark()
     except JobError as exc:
         print(f"{job}: error: {exc}", file=sys.stderr)

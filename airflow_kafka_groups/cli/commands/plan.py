@@ -160,7 +160,7 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
         of_policy = [word for name, value in limits.items() if value for word in (name, f"{value:.15g}s")]
         of_snapshot = ["--base", base, "--cluster", layout.cluster, "--snapshot-id", snapshot_id, *of_policy]
         raise SnapshotError(
-            f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or, where pyspark is installed: "
+            f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or: "
             + shlex.join(["python", "-m", "airflow_kafka_groups.spark", "judge_staleness", *of_snapshot])
         )
     return snapshot_id

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,8 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
             _conn_id(arguments),
             LOCAL,
         )
-        _require_java({**os.environ, **(arguments.get("env_vars") or {})})
+        if problem := _no_java({**os.environ, **(arguments.get("env_vars") or {})}):
+            raise ConfigurationError("Java", None, f"{problem}: install it, or set JAVA_HOME")
         hook = _on_this_machine(hook)
     if _is_local(connection):
         variables = arguments.get("env_vars") or {}
@@ -68,13 +70,26 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     return made
 
 
-def _require_java(environment: Mapping[str, str]) -> None:
+def why_not_here(arguments: Mapping[str, Any]) -> str | None:
+    """Return why no Spark can run on this machine, as a sentence's end; ``None`` if it can, or runs elsewhere."""
+    if _connection(arguments) is not None or _yarn_is_configured():
+        return None
+    if find_spec("airflow.providers.apache.spark") is None:
+        return "Airflow's Spark provider is not installed"
+    binary = str(arguments.get("spark_binary") or "spark-submit")
+    environment = {**os.environ, **(arguments.get("env_vars") or {})}
+    if shutil.which(binary, path=environment.get("PATH")) is None:
+        return f"there is no {binary}"
+    return _no_java(environment)
+
+
+def _no_java(environment: Mapping[str, str]) -> str | None:
     home = environment.get("JAVA_HOME")
     found = str(Path(home, "bin", "java")) if home else shutil.which("java", path=environment.get("PATH"))
-    if found is None or not Path(found).exists():
-        where = f"JAVA_HOME is {home!r}, without a java in it" if home else "there is none on the PATH"
-        remedy = f"Spark needs Java {OLDEST_JAVA} or newer on this machine, and {where}: install it, or set JAVA_HOME"
-        raise ConfigurationError("Java", None, remedy)
+    if found is not None and Path(found).exists():
+        return None
+    where = f"JAVA_HOME is {home!r}, without a java in it" if home else "there is none on the PATH"
+    return f"Spark needs Java {OLDEST_JAVA} or newer on this machine, and {where}"
 
 
 def deploy_mode(arguments: Mapping[str, Any]) -> str:

@@ -272,14 +272,15 @@ def _check(arguments: argparse.Namespace) -> None:
 def _last_commits(session: SessionOnDemand, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
     if arguments.commit_history is None and arguments.commit_log == OFF:
         return LastCommits(evidence=Evidence(not_read="it was not asked for"))
+    if arguments.commit_history is None and arguments.kafka_properties is None:  # with the mode auto
+        return LastCommits(evidence=Evidence(not_read="the job was given no --kafka-properties"))
     from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
 
     if arguments.commit_history is not None:
         folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
         return read_folder(session.get(), folder, judged.kafka_cluster_id)
-    path, mode = arguments.kafka_properties, arguments.commit_log
-    path = path and path.replace(PLACEHOLDER, judged.cluster)
-    return read_log(session.get(), path, mode, judged, arguments.min_idle_seconds)
+    path = arguments.kafka_properties.replace(PLACEHOLDER, judged.cluster)
+    return read_log(session.get(), path, arguments.commit_log, judged, arguments.min_idle_seconds)
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)

@@ -48,11 +48,11 @@ _NOT_PERMITTED = "AuthorizationException"
 
 
 def read_log(
-    spark: SparkSession, path: str | None, mode: str, judged: SnapshotManifest, min_idle_seconds: float
+    spark: SparkSession, path: str, mode: str, judged: SnapshotManifest, min_idle_seconds: float
 ) -> LastCommits:
     """Read the log of commits, as far as it concerns the idle times of a snapshot's groups.
 
-    :param path: properties of Kafka's Java client; ``None`` if there are none.
+    :param path: properties of Kafka's Java client.
     :param mode: ``"required"``, or ``"auto"``: without access to the log there are no commits, and the evidence has
         the reason.
 
@@ -74,10 +74,8 @@ def read_log(
     return found
 
 
-def _read_log(spark: SparkSession, path: str | None, judged: SnapshotManifest, min_idle_seconds: float) -> LastCommits:
+def _read_log(spark: SparkSession, path: str, judged: SnapshotManifest, min_idle_seconds: float) -> LastCommits:
     begun = time.monotonic()
-    if path is None:
-        raise NoAccessError("the job was given no --kafka-properties")
     try:
         warnings = prepare_kafka(spark, arrow_on_workers=True)
     except JobError as exc:

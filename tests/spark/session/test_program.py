@@ -17,6 +17,7 @@ import pytest
 from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
 from airflow_kafka_groups.spark import application, packages, session_on_demand
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.options import folder_path
@@ -50,7 +51,7 @@ def test_a_python_without_pyspark_is_told_the_remedy(
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("job", [job for job in application.JOBS if job not in application._STARTS_SPARK_LATER])
+@pytest.mark.parametrize("job", [job for job in application.JOBS if job not in WITHOUT_SPARK])
 def test_a_python_with_only_the_client_of_spark_connect_is_told_the_remedy(
     job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
