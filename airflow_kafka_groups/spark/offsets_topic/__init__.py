@@ -1,1 +1,1 @@
-"""Decoding of ``__consumer_offsets``, and tables of its content."""
+"""The log of commits, ``__consumer_offsets``: scanned by Spark, and tables of its content."""

@@ -21,10 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.offsets_topic import commit_records, group_records
-from airflow_kafka_groups.spark.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
-from airflow_kafka_groups.spark.offsets_topic.group_records import (
+from airflow_kafka_groups.arrow.offsets_topic import commit_records, group_records
+from airflow_kafka_groups.arrow.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
+from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
     RECORD_NAMES,
@@ -32,6 +31,7 @@ from airflow_kafka_groups.spark.offsets_topic.group_records import (
     FutureRecordError,
     decode_group,
 )
+from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
 
 CARRIED = (commit_records, group_records, sys.modules[__name__])

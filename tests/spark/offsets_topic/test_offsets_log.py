@@ -15,13 +15,13 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 
-from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.offsets_topic.commit_records import decode_commits
-from airflow_kafka_groups.spark.offsets_topic.group_records import (
+from airflow_kafka_groups.arrow.offsets_topic.commit_records import decode_commits
+from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     CorruptRecordError,
     FutureRecordError,
     decode_group,
 )
+from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic.scan import CARRIED, scan_batches
 from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from airflow_kafka_groups.spark.offsets_topic.commit_records import MAX_MILLIS
+from airflow_kafka_groups.arrow.offsets_topic.commit_records import MAX_MILLIS
 
 CLASSIC_GROUP = 2
 MAX_GROUP_VALUE = 4
