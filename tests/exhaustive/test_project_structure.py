@@ -22,7 +22,7 @@ ELSEWHERE = {
     "arrow/files/job_files.py": "spark/staleness/test_two_judgements.py",
     "arrow/files/output_checks.py": "spark/session/test_replaceable.py",
     "arrow/lag/": "spark/lag/test_report.py",
-    "arrow/offsets_topic/": "spark/offsets_topic/test_commit_history.py",
+    "arrow/offsets_topic/": "spark/offsets_topic/test_offsets_log.py",
     "arrow/ledger/": "spark/ledger/test_snapshots.py",
     "__main__.py": "unit/cli/test_main.py",
     "cli/": "unit/cli/test_main.py",

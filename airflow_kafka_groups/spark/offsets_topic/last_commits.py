@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError, first_line
 from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import is_data_file
@@ -30,9 +31,6 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.offsets_topic.reading import (
-    CORRUPT,
-    FUTURE,
-    RECORDS,
     RIGHTS,
     TOPIC,
     NoAccessError,

@@ -12,13 +12,14 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition, Range
+from airflow_kafka_groups.arrow.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.session import settings_kept
 
 TOPIC = "__consumer_offsets"
-RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
 RIGHTS = (
     f"The user needs Describe and Read on the topic {TOPIC}, and Read on groups whose names begin with spark-kafka- "
     "(managed clusters often refuse the first: snapshots then tell when a group moved)"
@@ -117,8 +118,6 @@ def scanned(
     Raises ``JobError`` if there are offsets and Spark would read none of them. That it reads no record is no error:
     they may be those of aborted transactions and their markers.
     """
-    from airflow_kafka_groups.spark.offsets_topic.scan import scan  # it needs numpy, and other jobs do not
-
     level = "read_committed" if read_committed else "read_uncommitted"
     offsets = sum(each.offsets for each in ranges)
     with settings_kept(spark, _INTERNAL_TOPICS):
@@ -136,6 +135,14 @@ def scanned(
     later = scanned(spark, admin, properties, behind, read_committed=read_committed, reduced=reduced)
     counts = {name: log.counts.get(name, 0) + later.counts.get(name, 0) for name in log.counts | later.counts}
     return Scanned(counts=counts, rows=joined(log.rows, later.rows), offsets=offsets + later.offsets)
+
+
+def scan(records: DataFrame) -> DataFrame:
+    """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
+    # It needs numpy, and --help does not.
+    from airflow_kafka_groups.arrow.offsets_topic.scan import CARRIED, COLUMNS, SCAN_SCHEMA, scan_batches
+
+    return records.select(*COLUMNS).mapInArrow(by_value(scan_batches, *CARRIED), SCAN_SCHEMA)
 
 
 def _tasks(records: DataFrame) -> int:

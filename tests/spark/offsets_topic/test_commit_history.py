@@ -17,10 +17,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer, Protocol

@@ -21,8 +21,8 @@ from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     FutureRecordError,
     decode_group,
 )
+from airflow_kafka_groups.arrow.offsets_topic.scan import CARRIED, scan_batches
 from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.offsets_topic.scan import CARRIED, scan_batches
 from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123

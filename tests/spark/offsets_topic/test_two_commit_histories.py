@@ -13,11 +13,11 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.jobs import commit_history as job
-from airflow_kafka_groups.spark.offsets_topic import reading, scan
+from airflow_kafka_groups.spark.offsets_topic import reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
-from airflow_kafka_groups.spark.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.session import settings_of
 from tests.spark.histories import hour
 
@@ -124,7 +124,7 @@ def test_what_was_read_is_not_read_again_from_a_log_that_lacks_more_of_it(
 
     monkeypatch.setattr(job, "scanned", reading.scanned)
     monkeypatch.setattr(reading, "read_ranges", lambda *_, **__: log.rows.coalesce(1))
-    monkeypatch.setattr(scan, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
+    monkeypatch.setattr(reading, "scan", lambda records: records.mapInArrow(what_is_left, records.schema))
     monkeypatch.setattr(reading, "behind_ends", lost)
     summary = read()
     assert (summary["commits"], summary["groups"]) == (len(GROUPS), len(GROUPS))

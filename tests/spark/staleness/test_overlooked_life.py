@@ -11,12 +11,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits
-from airflow_kafka_groups.spark.offsets_topic.scan import scan_batches
 from tests.spark.histories import HOUR, hour, judged, lives, reduced, seen
 from tests.spark.judged import judge, verdicts
 from tests.spark.lake import CLUSTER, write_snapshot

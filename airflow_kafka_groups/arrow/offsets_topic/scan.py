@@ -1,11 +1,11 @@
-"""Scanning ``__consumer_offsets`` in a Spark task: the newest record of each key is decoded, the others are counted.
+"""Scanning a part of ``__consumer_offsets``: the newest record of each key is decoded, the others are counted.
 
 The log is compacted except for its newest segments: of several records with one key only the last counts, and a
 tombstone (no value) means deletion. The commit that it removed was a sign of life, too. All records of a key are in one
 Kafka partition, ordered by offset, and a task reads complete partitions: therefore a task drops outdated records
 itself, without a shuffle.
 
-``scan`` returns rows of one shape for everything, distinguished by ``kind``: ``commit``, ``removed`` (a commit that a
+The rows are of one shape for everything, distinguished by ``kind``: ``commit``, ``removed`` (a commit that a
 tombstone removed), ``group``, and ``count`` (the ``number`` of records of the kind ``name`` in a task).
 """
 
@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
 
 from airflow_kafka_groups.arrow.offsets_topic import commit_records, group_records
 from airflow_kafka_groups.arrow.offsets_topic.commit_records import COMMIT_TYPES, Fields, decode_commits
+from airflow_kafka_groups.arrow.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     CLASSIC_GROUP,
     EPOCH_TYPES,
@@ -31,8 +31,6 @@ from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     FutureRecordError,
     decode_group,
 )
-from airflow_kafka_groups.spark.by_value import by_value
-from airflow_kafka_groups.spark.offsets_topic.reading import CORRUPT, FUTURE, RECORDS
 
 CARRIED = (commit_records, group_records, sys.modules[__name__])
 """The modules that a task needs."""
@@ -54,12 +52,8 @@ _TYPES = {"string": pa.string(), "int": pa.int32(), "long": pa.int64(), "timesta
 _SCHEMA = pa.schema([(name, _TYPES[kind]) for name, kind in SCAN_TYPES.items()])
 
 _COMPACT_AT = 500_000  # the number of records that a task keeps before it drops outdated ones
-_COLUMNS = ["key", "value", "partition", "offset", "timestamp"]
-
-
-def scan(records: DataFrame) -> DataFrame:
-    """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
-    return records.select(*_COLUMNS).mapInArrow(by_value(scan_batches, *CARRIED), SCAN_SCHEMA)
+COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+"""What is needed of a record."""
 
 
 def scan_batches(batches: Iterable[Any]) -> Iterator[Any]:
