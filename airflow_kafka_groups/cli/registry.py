@@ -64,6 +64,7 @@ COMMANDS: Mapping[str, Command] = {
     "lag": Command("lag", "Measure how far groups are behind"),
     "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
     "readiness": Command("readiness", "Show which groups can move to the protocol of KIP-848"),
+    "judge": Command("judge", "Judge which groups are stale, from the snapshots in the storage"),
     "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
     "explain": Command("explain", "Explain why a group would be deleted or kept"),
     "backup": Command("backup", "Back up the committed offsets of groups"),

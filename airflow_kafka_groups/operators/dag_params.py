@@ -172,14 +172,14 @@ def spark_settings() -> dict[str, Any]:
     """Return the arguments that all Spark jobs share: connection, binary, properties.
 
     Uses the ``spark-submit`` of this Python's pyspark if installed, unless ``KAFKA_GROUPS_DEFAULTS`` has a
-    ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``; its ``spark_conf`` adds
-    properties.
+    ``spark_binary``; the connection is its ``spark_conn_id``, default ``spark_default``, and null for jobs
+    that need no Spark to run without; its ``spark_conf`` adds properties.
     """
     settings = SPARK_DEFAULTS | checked_defaults()
     own = Path(sys.executable).with_name("spark-submit")
     binary = optional(read_text)(f"{DEFAULTS}.spark_binary", settings["spark_binary"] or None)
     arguments: dict[str, Any] = {
-        "conn_id": read_text(f"{DEFAULTS}.spark_conn_id", settings["spark_conn_id"]),
+        "conn_id": optional(read_text)(f"{DEFAULTS}.spark_conn_id", settings["spark_conn_id"]),
         "conf": {**_SPARK_CONF, **read_mapping(f"{DEFAULTS}.spark_conf", settings["spark_conf"])},
     }
     # Masked here, too: copies of earlier versions' DAGs pass them to Spark's own operator, whose error shows them.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +19,11 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text_or_nothing,
     read_words,
 )
+from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
+from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
-from airflow_kafka_groups.operators.support.plain_job import PlainJob, needs_no_spark
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf, read_spark_arguments
 from airflow_kafka_groups.operators.support.spark_connection import (
     PROGRESS,
@@ -126,8 +126,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
     While the job runs, the log shows a bar of its stages, a line every ten seconds at most (deploy mode ``client``).
 
     Without a Spark connection the job runs on this machine, unless YARN is configured (``HADOOP_CONF_DIR``). If Spark
-    cannot run there, because there is no Java, no spark-submit or no Spark provider, jobs that need none still run:
-    ``judge_staleness`` and ``lag_report`` on a local disk, without ``table``, and with ``kafka="auto"`` or ``"off"``.
+    cannot run there, because there is no Java, no spark-submit or no Spark provider, jobs that need none still run, in
+    the task itself: ``judge_staleness`` and ``lag_report`` without ``table``, and with ``kafka="auto"`` or ``"off"``.
 
     Fails if the job fails, and if the connection has settings that Kafka's Java client does not support. In deploy mode
     ``cluster`` the file is shipped by ``--files``, so the place where Spark uploads files must be private.
@@ -170,8 +170,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         given = [*job, *self.application_args, *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
         if self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
-            environment = {**os.environ, **(arguments.get("env_vars") or {})}
-            self._submit(PlainJob(given, environment, why), application)
+            self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
+            run_plain_job(given, open_path("--base", base_of(given)), why)
             return
         with private_folder() as folder:
             arguments["conf"], arguments["properties_file"] = hide_conf(
@@ -188,13 +188,10 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                 if shipped:
                     arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
                 given += ["--kafka-properties", path.name if shipped else str(path)]
-            self._submit(submit_hook(arguments, given), application)
-
-    def _submit(self, job: Any, application: str) -> None:
-        self._submitted = job
-        if self._killed:
-            raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
-        job.submit(application)
+            self._submitted = submit_hook(arguments, given)
+            if self._killed:
+                raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
+            self._submitted.submit(application)
 
     def _properties(self, path: Path) -> Path | None:
         if self.kafka == OFF:
@@ -234,7 +231,6 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit it, and read it back."""
-        from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)

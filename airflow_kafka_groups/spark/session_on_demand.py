@@ -7,6 +7,7 @@ that is not a local disk, for a table, for Kafka's log of commits, and on a clus
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.packages import require_pyspark
-from airflow_kafka_groups.spark.this_machine import this_machine
+from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -128,3 +129,25 @@ def _running_session() -> SparkSession | None:
     from airflow_kafka_groups.spark.session import running_session
 
     return running_session()
+
+
+class NoSession(SessionOnDemand):
+    """No session: a job that runs with it needs no Spark, or fails.
+
+    :param job: its name.
+    :param storage: returns the storage of a path.
+    :param why: why there is none, as a sentence's end.
+    """
+
+    def __init__(self, job: str, storage: Callable[[str], Storage], why: str) -> None:
+        super().__init__(job)
+        self._found, self._machine = None, ThisMachine(cores=None, has_paths=True)
+        self._storage_of, self._why = storage, why
+
+    def start(self) -> SparkSession:
+        """Raise ``JobError``."""
+        raise JobError(f"this needs Spark, and runs without: {self._why}")
+
+    def storage(self, path: str) -> Storage:
+        """Return the storage of a path."""
+        return self._storage_of(path)

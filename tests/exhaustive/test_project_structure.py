@@ -65,6 +65,7 @@ ELSEWHERE = {
     "maintenance/keep_alive/": "unit/maintenance/keep_alive/test_service.py",
     "maintenance/plan/": "unit/maintenance/plan/test_make_plan.py",
     "contracts/jobs.py": "spark/session/test_program.py",
+    "maintenance/job_storage.py": "component/hooks/test_plain_jobs.py",
     "maintenance/plan/plan_snapshot.py": "unit/operators/test_plan.py",
     "maintenance/policy/": "unit/maintenance/policy/test_policy_file.py",
     "maintenance/prune_topics/": "unit/maintenance/prune_topics/test_service.py",

@@ -22,4 +22,4 @@ def test_an_edge_that_follows_from_others_is_left_out() -> None:
 def test_a_new_import_changes_the_picture() -> None:
     assert ("doctor", "maintenance") in layers.reduced(layers.imports()), "the picture shows what is imported"
     assert layers.reduced(layers.imports() | {("transport", "contracts")}) == layers.reduced(layers.imports())
-    assert layers.reduced(layers.imports() | {("spark", "hooks")}) != layers.reduced(layers.imports())
+    assert layers.reduced(layers.imports() | {("membership", "cluster_admin")}) != layers.reduced(layers.imports())

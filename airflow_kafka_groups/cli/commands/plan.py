@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +25,6 @@ from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_int
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-    from airflow_kafka_groups.maintenance.storage import Layout
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
@@ -90,7 +88,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         require_commit_log=args.require_commit_log or commit_log == REQUIRED,
         max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
-    judged = _require_verdicts(args, layout, cluster.storage_path, policy if file is None else policy.by_file(file))
+    judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))
     if args.offsets_retention_minutes is not None:
         retention = read_integer("--offsets-retention-minutes", args.offsets_retention_minutes, minimum=1)
     plan, path = plan_snapshot(
@@ -141,7 +139,7 @@ def _of_site(defaults: Mapping[str, Any]) -> tuple[str, int | None]:
     return mode, read_integer(f"{DEFAULTS}.offsets_retention_minutes", minutes) or None
 
 
-def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, policy: PlanPolicy) -> str:
+def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -> str:
     """Return the snapshot to plan from: the given one, or the newest complete one that is judged.
 
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
@@ -149,8 +147,9 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
     from airflow_kafka_groups.maintenance.plan.verdicts import judgements, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 
-    snapshot_id: str = args.snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
-    if args.snapshot_id is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
+    layout = cluster.layout()
+    snapshot_id = asked or latest_manifest(layout, to_judge=True).snapshot_id
+    if asked is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
         say(f"Snapshot {snapshot_id} is not judged: planning from {judged}, the newest that is.")
         return str(judged)
     if not judgements(layout, snapshot_id):
@@ -158,9 +157,6 @@ def _require_verdicts(args: argparse.Namespace, layout: Layout, base: str, polic
         limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}
         # With fewer digits, a million is 1e+06.
         of_policy = [word for name, value in limits.items() if value for word in (name, f"{value:.15g}s")]
-        of_snapshot = ["--base", base, "--cluster", layout.cluster, "--snapshot-id", snapshot_id, *of_policy]
-        raise SnapshotError(
-            f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or: "
-            + shlex.join(["python", "-m", "airflow_kafka_groups.spark", "judge_staleness", *of_snapshot])
-        )
+        command = cluster.command("judge", "--snapshot-id", snapshot_id, *of_policy)
+        raise SnapshotError(f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or: {command}")
     return snapshot_id

@@ -39,6 +39,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     Raises ``ConfigurationError`` if Airflow's Spark provider is not installed, if this machine needs Java and has none,
     and for a way to follow the job that only Airflow's operator has.
     """
+    arguments = {name: value for name, value in arguments.items() if (name, value) != ("conn_id", None)}
     for name in _TRACKED_BY_ITS_OPERATOR:
         if arguments.get(name):
             raise ConfigurationError(f"spark, {name}", True, "leave it out: spark-submit itself waits for the job here")
@@ -71,7 +72,9 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
 
 
 def why_not_here(arguments: Mapping[str, Any]) -> str | None:
-    """Return why no Spark can run on this machine, as a sentence's end; ``None`` if it can, or runs elsewhere."""
+    """Return why a job that needs no Spark runs without, as a sentence's end; ``None`` if Spark can run anywhere."""
+    if arguments.get("conn_id", "") is None:
+        return "there is to be none: spark_conn_id is null"
     if _connection(arguments) is not None or _yarn_is_configured():
         return None
     if find_spec("airflow.providers.apache.spark") is None:

@@ -185,22 +185,21 @@ def test_without_verdicts_it_says_how_to_get_them(admin: FakeAdmin, stored: Cli,
     code, found, said = stored("plan")
     assert (code, found) == (1, None)
     assert f"--snapshot-id {snapshot_id} --min-idle 604800s --max-gap 172800s" in said
-    assert f"judge_staleness --base {tmp_path} --cluster {CLUSTER}" in said
+    assert "or: airflow-kafka-groups judge " in said
 
 
 def test_the_command_that_judges_can_be_pasted(admin: FakeAdmin, cli: Cli, tmp_path: Path) -> None:
     """Also for the idle time of the page's example, and a folder whose name has a space."""
-    judge_staleness = pytest.importorskip("airflow_kafka_groups.spark.jobs.judge_staleness")
     base = tmp_path / "kafka groups"
     base.mkdir()
     admin.groups = {"a": FakeGroup()}
     snapshot_id = scene.take_snapshot(base)
     _, _, said = cli("plan", "--min-idle", "14d", "--storage-path", str(base), "--cluster", CLUSTER)
-    words = shlex.split(said[said.index("python -m airflow_kafka_groups.spark") :])
-    assert words[:4] == ["python", "-m", "airflow_kafka_groups.spark", "judge_staleness"]
-    judge = judge_staleness.parse_arguments(words[4:])
-    assert (judge.base, judge.cluster, judge.snapshot_id) == (str(base), [CLUSTER], snapshot_id)
-    assert judge.min_idle_seconds == 14 * 86_400
+    _, command, *words = shlex.split(said[said.index("airflow-kafka-groups judge") :])
+    assert cli(command, *words)[0] == 0
+    summary = json.loads((base / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id}.json").read_text())
+    assert (summary["cluster"], summary["policy"]["min_idle_seconds"]) == (CLUSTER, 14 * 86_400)
+    assert cli("plan", "--min-idle", "14d", "--storage-path", str(base), "--cluster", CLUSTER)[0] == 0
 
 
 @pytest.mark.safety

@@ -9,7 +9,13 @@ import pytest
 from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.support.spark_connection import connection_extra, deploy_mode, submit_hook
+from airflow_kafka_groups.operators.dag_params import spark_settings
+from airflow_kafka_groups.operators.support.spark_connection import (
+    connection_extra,
+    deploy_mode,
+    submit_hook,
+    why_not_here,
+)
 
 BAR = "[Stage 3:=======================>                       (120 + 2) / 200]"
 
@@ -20,7 +26,7 @@ def _no_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def master(arguments: dict[str, str]) -> str:
+def master(arguments: dict[str, str | None]) -> str:
     hook: SparkSubmitHook = submit_hook(arguments, ["--group", "g"])
     command = hook._build_spark_submit_command("job.py")
     assert command[-3:] == ["job.py", "--group", "g"]
@@ -90,3 +96,17 @@ def test_a_bar_of_the_stages_is_a_line_of_the_log(capsys: pytest.CaptureFixture[
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert BAR in lines[1]
+
+
+def test_without_spark_on_purpose_only_jobs_that_need_it_use_the_default_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", '{"spark_conn_id": null}')
+    arguments = spark_settings()
+    assert why_not_here(arguments) == "there is to be none: spark_conn_id is null"
+    spark = {"conn_type": "spark", "host": "spark://m", "port": 7077}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps(spark))
+    assert why_not_here(arguments) is not None
+    assert master({"conn_id": None}) == "spark://m:7077"
+    monkeypatch.delenv("KAFKA_GROUPS_DEFAULTS")
+    assert why_not_here(spark_settings()) is None

@@ -1,0 +1,74 @@
+"""Jobs that need no Spark, run in this process, on any storage that Airflow knows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from importlib import import_module
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.maintenance.storage import StoragePath
+
+_NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
+_logger = logging.getLogger(__name__)
+
+
+def needs_no_spark(arguments: Sequence[str]) -> bool:
+    """Return whether a job can do without, by its name and its options.
+
+    :param arguments: the job and its arguments.
+    """
+    given = {word.partition("=")[0] for word in arguments}
+    return len(arguments) > 1 and arguments[0] in WITHOUT_SPARK and not given.intersection(_NEED_SPARK)
+
+
+def base_of(arguments: Sequence[str]) -> str | None:
+    """Return the ``--base`` of a job's arguments, ``None`` if it has none."""
+    return dict(pairwise(arguments)).get("--base")
+
+
+def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict[str, Any]:
+    """Run a job, and return its summary.
+
+    :param arguments: the job and its arguments, ``--base`` among them.
+    :param base: the folder that ``--base`` names.
+    :param why: why it runs without Spark, as a sentence's end.
+
+    Raises ``ConfigurationError`` for wrong arguments, and ``MaintenanceError`` if the job fails.
+    """
+    from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+    from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+    from airflow_kafka_groups.arrow.files.storage import Storage
+    from airflow_kafka_groups.maintenance.job_storage import JobStorage
+    from airflow_kafka_groups.spark.session_on_demand import NoSession
+
+    name, *options = arguments
+    job = import_module(f"airflow_kafka_groups.spark.jobs.{name}")
+    try:
+        asked = job.parse_arguments(options)
+    except SystemExit:  # argparse has said why
+        raise ConfigurationError(name, " ".join(options), "has a wrong argument: the log says which") from None
+
+    def storage(path: str) -> Storage:
+        if not isinstance(base, Path) and f"{path}/".startswith(f"{asked.base}/"):
+            return JobStorage(base, asked.base)
+        if ":" in path.partition("/")[0] and not path.startswith("file:/"):
+            raise JobError(f"{path} is outside of {asked.base}, so it needs Spark, and there is none: {why}")
+        return LocalStorage()
+
+    try:
+        with NoSession(name, storage, why) as session:
+            summary: dict[str, Any] = job.run(session, asked)
+    except ArgumentError as exc:
+        raise ConfigurationError(name, base, str(exc)) from exc
+    except JobError as exc:
+        raise MaintenanceError(f"{name}: {exc}") from exc
+    _logger.info(json.dumps(summary))
+    if failed := summary.get("failed"):
+        raise MaintenanceError(f"{name} failed for {', '.join(failed)}: {failed}")
+    return summary

@@ -1,0 +1,232 @@
+"""A judgement from Airflow or a shell where no Spark can run, as Airflow's own images have no Java: on any storage."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
+from airflow_kafka_groups.maintenance.job_storage import JobStorage
+from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
+from tests.lab.servers.sftp_server import SftpServer, sftp_path
+from tests.spark.histories import snapshot_id
+from tests.spark.judged import verdicts, write_hour
+from tests.spark.lake import CLUSTER
+
+VERDICTS = {"stale": "stale", "moving": "moving", "new": "settling"}
+
+
+@pytest.fixture(autouse=True)
+def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "JAVA_HOME", "SPARK_HOME", "SPARK_CONF_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "spark-submit").symlink_to(shutil.which("true", path="/usr/bin:/bin") or "")
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Return a folder with three snapshots."""
+    for number in range(3):
+        write_hour(tmp_path / "store", number)
+    return tmp_path / "store"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[ObjectStore]:
+    with ObjectStore() as server, reached(server):
+        attach_s3(skip_instance_cache=True)
+        yield server
+
+
+@pytest.fixture
+def bucket(s3: ObjectStore, store: Path) -> Any:
+    """Return the same folder in an object store."""
+    from airflow.sdk import ObjectStoragePath
+
+    base = ObjectStoragePath(f"s3://{BUCKET}/{uuid.uuid4().hex}/kafka-groups")
+    for path in filter(Path.is_file, store.rglob("*")):
+        base.joinpath(*path.relative_to(store).parts).write_bytes(path.read_bytes())
+    return base
+
+
+def asked(base: Any, *more: str) -> list[str]:
+    return ["--base", str(base), "--cluster", CLUSTER, "--min-idle-seconds", "3600", *more]
+
+
+def judging(base: Any, kafka: str = "auto", table: str = "") -> KafkaSparkSubmitOperator:
+    arguments = asked(base) if kafka == "required" else asked(base, "--commit-log", kafka)
+    return KafkaSparkSubmitOperator(
+        task_id="judge", application="judge_staleness", application_args=arguments, kafka=kafka, table=table
+    )
+
+
+def copied(base: Any, to: Path) -> Path:
+    """Copy what is below a folder of an object store to a disk."""
+    base.fs.invalidate_cache()
+    for key in base.fs.find(base.path):
+        place = to / key.removeprefix(f"{base.path}/")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(base.fs.cat_file(key))
+    return to
+
+
+@pytest.mark.parametrize("kafka", ["auto", "off"])
+def test_a_worker_without_java_judges_and_says_how(
+    store: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str], kafka: str
+) -> None:
+    with caplog.at_level(logging.INFO):
+        judging(store, kafka).execute({})
+    assert {row["group_id"]: row["verdict"] for row in verdicts(store, 2)} == VERDICTS
+    said = next(json.loads(line) for line in caplog.messages if line.startswith('{"job"'))
+    assert said["verdicts"]["stale"] == 1
+    assert said["evidence"]["not_read"]
+    assert "without Spark and without access to Kafka: Spark needs Java 17 or newer" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("lacks", ["spark-submit", "Airflow's Spark provider"])
+def test_one_without_spark_submit_or_airflow_s_spark_provider_judges_too(
+    store: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    lacks: str,
+) -> None:
+    (tmp_path / "bin" / "spark-submit").unlink()
+    if lacks != "spark-submit":
+        monkeypatch.setattr("airflow_kafka_groups.operators.support.spark_connection.find_spec", lambda _: None)
+    judging(store).execute({})
+    why = {"spark-submit": "there is no spark-submit"}.get(lacks, f"{lacks} is not installed")
+    assert f"without access to Kafka: {why}" in capsys.readouterr().out
+    assert {row["group_id"]: row["verdict"] for row in verdicts(store, 2)} == VERDICTS
+
+
+def test_an_object_store_is_judged_as_a_disk_is(bucket: Any, store: Path, tmp_path: Path) -> None:
+    judging(store).execute({})
+    judging(bucket).execute({})
+    found = copied(bucket, tmp_path / "copy")
+    assert verdicts(found, 2) == verdicts(store, 2)
+    folder = f"{CLUSTER}/tables/observations"
+    names = [sorted(path.relative_to(at) for path in (at / folder).rglob("*.parquet")) for at in (found, store)]
+    assert names[0] == names[1], "they are named by what is in them, and what was written aside is gone"
+    for name in names[0]:
+        assert (found / name).read_bytes() == (store / name).read_bytes()
+    again = run_plain_job(["judge_staleness", *asked(bucket)], bucket, "it is tried out")
+    assert (again["snapshots_reduced"], again["verdicts"]["stale"]) == (0, 1)
+    assert again["output"].startswith(f"s3://{BUCKET}/")
+
+
+def test_a_fleet_and_a_lag_report_on_an_object_store(bucket: Any) -> None:
+    fleet = ["judge_staleness", "--base", str(bucket), "--cluster", "*", "--min-idle", "1h"]
+    assert run_plain_job(fleet, bucket, "")["clusters"][CLUSTER]["groups"] == 3
+    report = run_plain_job(["lag_report", "--base", str(bucket), "--cluster", CLUSTER], bucket, "")
+    assert (report["groups"], report["snapshot_id"]) == (3, snapshot_id(2))
+    run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
+    run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/out"], bucket, "")
+    assert len([name for name in bucket.fs.find(f"{bucket.path}/out") if name.endswith(".parquet")]) == 1
+    with pytest.raises(ConfigurationError, match=r"has .*, which this job did not write and would delete"):
+        run_plain_job([*fleet[:4], CLUSTER, "--min-idle", "1h", "--output", f"{bucket}/{CLUSTER}"], bucket, "")
+
+
+@pytest.mark.safety
+def test_a_snapshot_that_lost_a_file_or_was_changed_is_not_judged(bucket: Any) -> None:
+    part = bucket / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
+    content = part.read_bytes()
+    part.unlink()
+    with pytest.raises(MaintenanceError, match=rf"judge_staleness: snapshot {snapshot_id(1)} .*missing: part-00000"):
+        judging(bucket).execute({})
+    part.write_bytes(content[:-20])
+    with pytest.raises(MaintenanceError, match=rf"snapshot {snapshot_id(1)} is incomplete or was changed"):
+        judging(bucket).execute({})
+    part.write_bytes(content)
+    judging(bucket).execute({})
+
+
+@pytest.mark.safety
+def test_an_object_store_that_fails_is_not_taken_for_an_empty_one(bucket: Any, s3: ObjectStore) -> None:
+    storage = JobStorage(bucket, str(bucket))
+    assert storage.exists(f"{bucket}/{CLUSTER}/manifests")
+    assert not storage.exists(f"{bucket}/{CLUSTER}/nothing")
+    try:
+        for call in (storage.files, storage.folders, storage.files_below, storage.exists, storage.read_if_there):
+            s3.let_fail("kafka-groups", "error", 20, status=403, code="AccessDenied")
+            with pytest.raises(StorageError, match=f"{CLUSTER}/manifests cannot be "):
+                call(f"{bucket}/{CLUSTER}/manifests")
+    finally:
+        s3.heal()
+
+
+def test_a_server_with_folders_is_judged_as_well(store: Path, tmp_path: Path) -> None:
+    (tmp_path / "served").mkdir()
+    shutil.copytree(store, tmp_path / "served" / "kafka")
+    with SftpServer(tmp_path / "served") as server:
+        base = sftp_path(server)
+        run_plain_job(["judge_staleness", *asked(base)], base, "it is tried out")
+        summary = run_plain_job(["judge_staleness", *asked(base)], base, "it is tried out")
+    assert (summary["snapshots_reduced"], summary["verdicts"]["stale"]) == (0, 1)
+
+
+@pytest.mark.parametrize(("base", "more"), [("/store", {"kafka": "required"}), ("/store", {"table": "lake.verdicts"})])
+def test_what_needs_spark_is_told_that_there_is_no_java(base: str, more: dict[str, str]) -> None:
+    with pytest.raises(ConfigurationError, match="Spark needs Java 17 or newer on this machine"):
+        judging(base, **more).execute({})
+
+
+def test_what_a_job_cannot_do_without_spark_fails_with_the_reason(store: Path) -> None:
+    owners = store / "owners.json"
+    owners.write_text('[{"owner": "team", "regex": "mov.*"}]')
+    arguments = ["lag_report", "--base", str(store), "--cluster", CLUSTER, "--owners", str(owners)]
+    with pytest.raises(MaintenanceError, match="lag_report: this needs Spark, and runs without: there is no Java"):
+        run_plain_job(arguments, store, "there is no Java")
+    elsewhere = ["judge_staleness", *asked(store, "--output", "s3a://elsewhere/out")]
+    with pytest.raises(MaintenanceError, match=r"s3a://elsewhere/out is outside of .*, so it needs Spark"):
+        run_plain_job(elsewhere, store, "there is no Java")
+
+
+def test_a_failed_job_fails_the_task_with_its_reason(tmp_path: Path) -> None:
+    with pytest.raises(MaintenanceError, match=r"judge_staleness: .*no snapshot of cluster c in"):
+        judging(tmp_path).execute({})
+    with pytest.raises(ConfigurationError, match="has a wrong argument: the log says which"):
+        run_plain_job(["judge_staleness", "--base", str(tmp_path), "--cluster", "c"], tmp_path, "")
+
+
+def test_only_a_job_without_kafka_and_tables_needs_no_spark() -> None:
+    base = ["judge_staleness", "--base", "/a"]
+    assert needs_no_spark(base)
+    assert needs_no_spark(["lag_report", "--base", "s3://a", "--owners", "/b.json"])
+    assert base_of(base) == "/a"
+    for more in (["--table", "t"], ["--observations-table=t"], ["--commit-history", "/h"], ["--kafka-properties", "f"]):
+        assert not needs_no_spark([*base, *more])
+    for other in ([], ["archive_backlog", "--base", "/a"], ["--base", "/a"]):
+        assert not needs_no_spark(other)
+
+
+def test_the_shell_judges_an_object_store(bucket: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--bootstrap-servers", "b1:9092", "--storage-path", str(bucket), "--cluster", CLUSTER]
+    assert main(["judge", *options, "--min-idle", "1h", "--output", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {each["verdict"]: each["groups"] for each in found["verdicts"]} == {"moving": 1, "settling": 1, "stale": 1}
+    assert found["snapshot_id"] == snapshot_id(2)
+    place = bucket / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(2)}.json"
+    assert json.loads(place.read_bytes())["policy"]["max_gap_seconds"] == 172_800
+    with (
+        bucket.joinpath(CLUSTER, "tables", "verdicts", f"snapshot_id={snapshot_id(2)}")
+        .iterdir()
+        .__next__()
+        .open("rb") as file
+    ):
+        assert pq.read_table(file).num_rows == 3
