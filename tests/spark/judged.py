@@ -3,19 +3,39 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
+from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.spark.this_machine import ThisMachine
 from tests.spark.histories import HOUR, SnapshotRow, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_snapshot
 
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
-def judge(spark: SparkSession, base: Path, *more: str) -> dict[str, Any]:
-    arguments = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
-    return run(spark, parse_arguments(arguments))
+
+class NoSession(SessionOnDemand):
+    """What the job has where no session runs, whatever else runs in the tests' process or is configured here."""
+
+    def __init__(self) -> None:
+        super().__init__(JOB)
+        self._found, self._machine = None, ThisMachine(cores=None, has_paths=True)
+
+    def start(self) -> SparkSession:
+        raise AssertionError("it needs Spark: give the test's session")
+
+
+def judge(base: Path, *more: str, spark: SparkSession | None = None) -> dict[str, Any]:
+    """Judge by snapshots on disk, without Spark unless a session is given."""
+    given = ["--base", f"{base.as_uri()}/", "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR), *more]
+    arguments = parse_arguments(given)
+    if spark is not None:
+        return run(spark, arguments)
+    with NoSession() as none:
+        return run(none, arguments)
 
 
 def verdicts(base: Path, number: float) -> list[dict[str, Any]]:

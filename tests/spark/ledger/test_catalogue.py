@@ -125,15 +125,15 @@ def test_verdicts_and_observations_of_each_snapshot_are_there_once(
     tables = ("--table", f"{database}.verdicts", "--observations-table", f"{database}.observations")
     for number in range(3):
         write_hour(tmp_path, number)
-    judge(spark, tmp_path)  # before anybody asked for tables
-    summary = judge(spark, tmp_path, *tables)
+    judge(tmp_path)  # before anybody asked for tables
+    summary = judge(tmp_path, *tables, spark=spark)
     assert summary["tables"] == [f"{database}.verdicts", f"{database}.observations"]
     assert counts(spark, "akg.verdicts", "snapshot_id") == {snapshot_id(2): 3}
     every = {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
     assert counts(spark, "akg.observations", "snapshot_id") == every
     write_hour(tmp_path, 3)
     for _ in range(2):
-        summary = judge(spark, tmp_path, *tables, "--min-idle-seconds", "1")
+        summary = judge(tmp_path, *tables, "--min-idle-seconds", "1", spark=spark)
     assert counts(spark, "akg.verdicts", "snapshot_id") == {snapshot_id(2): 3, snapshot_id(3): 3}
     assert counts(spark, "akg.observations", "snapshot_id") == every | {snapshot_id(3): 3}
     stale = spark.sql(
@@ -147,13 +147,13 @@ def test_what_a_killed_run_left_out_is_added_by_the_next(spark: SparkSession, da
     table = ("--observations-table", f"{database}.observations")
     for number in range(2):
         write_hour(tmp_path, number)
-    judge(spark, tmp_path, *table)
+    judge(tmp_path, *table, spark=spark)
     (partition,) = (tmp_path / "warehouse" / "observations").glob(f"**/snapshot_id={snapshot_id(0)}")
     for file in partition.glob("*.parquet"):
         file.unlink()
     spark.catalog.refreshTable("akg.observations")
     assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(1): 2}
-    judge(spark, tmp_path, *table)
+    judge(tmp_path, *table, spark=spark)
     assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(0): 2, snapshot_id(1): 2}
 
 
@@ -165,7 +165,7 @@ def test_observations_made_anew_replace_those_of_an_earlier_version(
     write_snapshot(tmp_path, 0, [], files=[], groups=0)
     for number in (1, 2):
         write_snapshot(tmp_path, number, seen(number))
-    judge(spark, tmp_path, *table)
+    judge(tmp_path, *table, spark=spark)
     (partition,) = (tmp_path / "warehouse" / "observations").glob(f"**/snapshot_id={snapshot_id(1)}")
     (file,) = partition.glob("*.parquet")
     rows = pq.read_table(file)
@@ -174,17 +174,17 @@ def test_observations_made_anew_replace_those_of_an_earlier_version(
     file.with_name(f".{file.name}.crc").unlink()
     for path in (tmp_path / CLUSTER / "summaries" / "observations").glob("*.json"):
         path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
-    assert judge(spark, tmp_path, *table)["snapshots_reduced"] == 3
+    assert judge(tmp_path, *table, spark=spark)["snapshots_reduced"] == 3
     assert spark.table("akg.observations").select("digest_xor").distinct().count() == 1
 
 
 @pytest.mark.safety
 def test_verdicts_without_their_table_do_not_count(spark: SparkSession, tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     before = verdict_summary(tmp_path, 0).read_text()
     with pytest.raises(ArgumentError, match="--table"):
-        judge(spark, tmp_path, "--table", "nowhere.verdicts")
+        judge(tmp_path, "--table", "nowhere.verdicts", spark=spark)
     assert verdict_summary(tmp_path, 0).read_text() == before, "a wrong argument touches nothing"
 
 

@@ -45,12 +45,12 @@ def test_a_damaged_commit_history_proves_no_group_idle(ignoring: SparkSession, t
     ignoring.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(str(history / "groups" / "run_id=r"))
     summary = {"kafka_cluster_id": "kafka-1", "groups": 1, "read_until": (hour(3) + timedelta(hours=1)).isoformat()}
     (history / "summary.json").write_text(json.dumps(summary))
-    assert judge(ignoring, tmp_path, "--commit-history", str(history))["verdicts"]["moving"] == 1
+    assert judge(tmp_path, "--commit-history", str(history), spark=ignoring)["verdicts"]["moving"] == 1
     (damaged,) = (history / "groups").rglob("*.parquet")
     next((history / "groups").rglob(".part*.crc")).unlink()  # an object store has none
     flip_a_bit(damaged, "last_commit_at")
     with pytest.raises(SPARK_ERRORS):
-        judge(ignoring, tmp_path, "--commit-history", str(history))
+        judge(tmp_path, "--commit-history", str(history), spark=ignoring)
 
 
 @pytest.mark.safety
@@ -69,7 +69,7 @@ def test_a_flipped_bit_in_a_commit_history_is_not_read_as_another_time(spark: Sp
     next((history / "groups").rglob(".part*.crc")).unlink()  # an object store has none
     flip_a_bit(damaged, "last_commit_at")
     with pytest.raises(SPARK_ERRORS):
-        judge(spark, tmp_path, "--commit-history", str(history))
+        judge(tmp_path, "--commit-history", str(history), spark=spark)
 
 
 def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession, tmp_path: Path) -> None:
@@ -94,13 +94,11 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
 
 
 @pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])
-def test_a_damaged_description_of_observations_is_made_again(
-    spark: SparkSession, tmp_path: Path, damage: dict[str, object]
-) -> None:
+def test_a_damaged_description_of_observations_is_made_again(tmp_path: Path, damage: dict[str, object]) -> None:
     for number in (1, 2, 3):
         write_snapshot(tmp_path, number, seen(number))
-    assert judge(spark, tmp_path)["verdicts"]["stale"] == 1
+    assert judge(tmp_path)["verdicts"]["stale"] == 1
     described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
     described.write_text(json.dumps(json.loads(described.read_text()) | damage))
-    summary = judge(spark, tmp_path)
+    summary = judge(tmp_path)
     assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)

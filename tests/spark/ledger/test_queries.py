@@ -108,7 +108,7 @@ def test_the_files_of_all_clusters_are_read_as_the_page_says(spark: SparkSession
     """Their folders are no partitions of one table, which Spark calls conflicting."""
     for number in (0, 1):
         write_snapshot(tmp_path, number, seen(number))
-        judge(spark, tmp_path)
+        judge(tmp_path)
     shutil.copytree(tmp_path / CLUSTER, tmp_path / "other")
     (snippet,) = re.findall(r"```\n(spark\.read\.option\(.+?)\n```", PAGE, re.DOTALL)
     rows = eval(snippet.replace("s3a://bucket/kafka-groups", tmp_path.as_uri()), {"spark": spark})

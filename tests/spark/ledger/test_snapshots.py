@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.ledger.manifests import newest_complete, parse_manifest
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
@@ -23,14 +24,14 @@ from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
 pytestmark = pytest.mark.spark
 
 
-def find(spark: SparkSession, base: Path, **options: Any) -> History:
-    return find_history(storage_of(spark, base.as_uri()), base.as_uri(), CLUSTER, **options)
+def find(base: Path, **options: Any) -> History:
+    return find_history(LocalStorage(), base.as_uri(), CLUSTER, **options)
 
 
-def read(spark: SparkSession, base: Path) -> None:
-    history = find(spark, base)
+def read(base: Path) -> None:
+    history = find(base)
     with Workers(is_local=True) as workers:
-        found = list(Reduction(storage_of(spark, history.folder), history, workers).of(history.read))
+        found = list(Reduction(LocalStorage(), history, workers).of(history.read))
     assert [manifest for manifest, _ in found] == [*history.read]
 
 
@@ -53,21 +54,21 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return base
 
 
-def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(spark: SparkSession, lake: Path) -> None:
-    history = find(spark, lake)
+def test_complete_snapshots_of_the_same_cluster_are_used_oldest_first(lake: Path) -> None:
+    history = find(lake)
     assert history.snapshot_ids == ids(0, 1, 3, 30)
-    read(spark, lake)
+    read(lake)
 
 
-def test_incomplete_snapshots_between_them_are_read_too(spark: SparkSession, lake: Path) -> None:
-    assert find(spark, lake).incomplete_ids == ids(2)
-    assert [manifest.snapshot_id for manifest in find(spark, lake).read] == list(ids(0, 1, 2, 3, 30))
-    assert find(spark, lake, max_snapshots=2).incomplete_ids == ()
-    assert find(spark, lake, snapshot_id=snapshot_id(1)).incomplete_ids == ()
+def test_incomplete_snapshots_between_them_are_read_too(lake: Path) -> None:
+    assert find(lake).incomplete_ids == ids(2)
+    assert [manifest.snapshot_id for manifest in find(lake).read] == list(ids(0, 1, 2, 3, 30))
+    assert find(lake, max_snapshots=2).incomplete_ids == ()
+    assert find(lake, snapshot_id=snapshot_id(1)).incomplete_ids == ()
 
 
-def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Path) -> None:
-    assert find(spark, lake).skipped == (
+def test_what_is_not_used_is_told_with_the_reason(lake: Path) -> None:
+    assert find(lake).skipped == (
         ("notes", "its name is not a snapshot id"),
         (snapshot_id(5), "data without a manifest: incomplete, ignored"),
         (snapshot_id(4), "is of another Kafka cluster (kafka-2, judged: kafka-1)"),
@@ -78,108 +79,108 @@ def test_what_is_not_used_is_told_with_the_reason(spark: SparkSession, lake: Pat
     )
 
 
-def test_a_named_snapshot_is_judged_by_the_ones_before_it(spark: SparkSession, lake: Path) -> None:
-    assert find(spark, lake, snapshot_id=snapshot_id(3)).snapshot_ids == ids(0, 1, 3)
+def test_a_named_snapshot_is_judged_by_the_ones_before_it(lake: Path) -> None:
+    assert find(lake, snapshot_id=snapshot_id(3)).snapshot_ids == ids(0, 1, 3)
 
 
-def test_the_newest_complete_snapshots_are_taken_up_to_the_number_asked_for(spark: SparkSession, lake: Path) -> None:
-    assert find(spark, lake, max_snapshots=3).snapshot_ids == ids(1, 3, 30)
-    assert find(spark, lake, max_snapshots=1).snapshot_ids == ids(30)
+def test_the_newest_complete_snapshots_are_taken_up_to_the_number_asked_for(lake: Path) -> None:
+    assert find(lake, max_snapshots=3).snapshot_ids == ids(1, 3, 30)
+    assert find(lake, max_snapshots=1).snapshot_ids == ids(30)
 
 
-def test_snapshots_are_taken_up_to_the_age_asked_for(spark: SparkSession, lake: Path) -> None:
-    assert find(spark, lake, max_days=29 / 24).snapshot_ids == ids(1, 3, 30)
+def test_snapshots_are_taken_up_to_the_age_asked_for(lake: Path) -> None:
+    assert find(lake, max_days=29 / 24).snapshot_ids == ids(1, 3, 30)
 
 
-def test_a_snapshot_that_is_not_complete_is_never_judged(spark: SparkSession, lake: Path, tmp_path: Path) -> None:
+def test_a_snapshot_that_is_not_complete_is_never_judged(lake: Path, tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"is not complete .*2: timed out.*--snapshot-id"):
-        find(spark, lake, snapshot_id=snapshot_id(2))
+        find(lake, snapshot_id=snapshot_id(2))
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, seen(1), complete=False)
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is not complete"):
-        find(spark, tmp_path)
+        find(tmp_path)
 
 
-def test_a_snapshot_that_is_not_there_is_an_error_that_names_the_newest(spark: SparkSession, lake: Path) -> None:
+def test_a_snapshot_that_is_not_there_is_an_error_that_names_the_newest(lake: Path) -> None:
     with pytest.raises(
         SnapshotError, match=rf"{snapshot_id(5)} has no manifest.*newest one there is {snapshot_id(30)}"
     ):
-        find(spark, lake, snapshot_id=snapshot_id(5))
+        find(lake, snapshot_id=snapshot_id(5))
 
 
-def test_files_are_listed_with_their_folder_and_their_size(spark: SparkSession, tmp_path: Path) -> None:
+def test_files_are_listed_with_their_folder_and_their_size(tmp_path: Path) -> None:
     for folder, name, size in (("", "beside", 1), ("a", "x", 2), ("a", "y", 0), ("b é", "x", 4)):
         (tmp_path / "data" / folder).mkdir(parents=True, exist_ok=True)
         (tmp_path / "data" / folder / name).write_bytes(b"." * size)
     (tmp_path / "data" / "empty").mkdir()
-    storage = storage_of(spark, tmp_path.as_uri())
+    storage = LocalStorage()
     assert storage.files_below(f"{tmp_path.as_uri()}/none") == {}
     found = storage.files_below(f"{tmp_path.as_uri()}/data")
     assert found == {("data", "beside"): 1, ("a", "x"): 2, ("a", "y"): 0, ("b é", "x"): 4}
 
 
-def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(tmp_path: Path) -> None:
     with pytest.raises(SnapshotError, match=r"no snapshot of cluster c .*snapshot_group_offsets\) first"):
-        find(spark, tmp_path)
+        find(tmp_path)
     (tmp_path / CLUSTER / "manifests").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "_journal").mkdir()
     with pytest.raises(SnapshotError, match=r"first, or check --base and --cluster\. Clusters there: c, other"):
-        find(spark, tmp_path)
+        find(tmp_path)
 
 
-def test_data_without_any_manifest_is_half_written(spark: SparkSession, tmp_path: Path) -> None:
+def test_data_without_any_manifest_is_half_written(tmp_path: Path) -> None:
     write_data(tmp_path, snapshot_id(0), seen(0))
     with pytest.raises(SnapshotError, match=r"has data but no manifest .*incomplete"):
-        find(spark, tmp_path)
+        find(tmp_path)
 
 
-def test_a_lost_data_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_lost_data_file_stops_the_job(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, seen(1))
     (tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet").unlink()
     with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is incomplete.*missing: part-00000.*delete manifests/"):
-        find(spark, tmp_path)
+        find(tmp_path)
 
 
-def test_other_rows_than_the_manifest_says_stop_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_rows_than_the_manifest_says_stop_the_job(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, seen(1))
     write_manifest(tmp_path, snapshot_id(0), 2)
     with pytest.raises(SnapshotError, match=rf"{snapshot_id(0)} is incomplete.*1 rows where its manifest says 2"):
-        read(spark, tmp_path)
+        read(tmp_path)
 
 
-def test_a_snapshot_without_a_row_must_say_so(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_snapshot_without_a_row_must_say_so(tmp_path: Path) -> None:
     write_data(tmp_path, snapshot_id(0), [])
     write_manifest(tmp_path, snapshot_id(0), 1)
     with pytest.raises(SnapshotError, match="0 rows where its manifest says 1"):
-        read(spark, tmp_path)
+        read(tmp_path)
     write_manifest(tmp_path, snapshot_id(0), 0)
-    read(spark, tmp_path)
+    read(tmp_path)
     write_manifest(tmp_path, snapshot_id(0), 0, files=[])
-    read(spark, tmp_path)
+    read(tmp_path)
 
 
-def test_rows_of_another_snapshot_stop_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_of_another_snapshot_stop_the_job(tmp_path: Path) -> None:
     write_data(tmp_path, snapshot_id(1), seen(0))
     write_manifest(tmp_path, snapshot_id(1), 1)
     with pytest.raises(SnapshotError, match=f"rows of snapshot '{snapshot_id(0)}' in the folder of another one"):
-        read(spark, tmp_path)
+        read(tmp_path)
 
 
-def test_a_damaged_file_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_damaged_file_stops_the_job(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     for number in (1, 2):
         write_snapshot(tmp_path, number, seen(number))
     middle = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
     middle.write_bytes(middle.read_bytes()[:-20])
     with pytest.raises(SnapshotError, match=rf"{snapshot_id(1)} is incomplete.*part-00000.parquet: it cannot be read"):
-        read(spark, tmp_path)
+        read(tmp_path)
     middle.rename(tmp_path / CLUSTER / "data" / snapshot_id(2) / "part-00000.parquet")
     write_snapshot(tmp_path, 1, seen(1))
     with pytest.raises(SnapshotError, match=rf"{snapshot_id(2)} is incomplete.*cannot be read"):
-        read(spark, tmp_path)
+        read(tmp_path)
 
 
 def write_broken(base: Path, broken: str) -> None:
@@ -200,31 +201,27 @@ BROKEN = {"missing": "error is missing", "of another type": "error is int", "nul
 
 
 @pytest.mark.parametrize("broken", BROKEN)
-def test_a_column_that_is_not_as_the_contract_says_stops_the_job(
-    spark: SparkSession, tmp_path: Path, broken: str
-) -> None:
+def test_a_column_that_is_not_as_the_contract_says_stops_the_job(tmp_path: Path, broken: str) -> None:
     write_broken(tmp_path, broken)
     with pytest.raises(SnapshotError, match=BROKEN[broken]):
-        read(spark, tmp_path)
+        read(tmp_path)
 
 
 @pytest.mark.parametrize("broken", ["missing", "of another type", "null", "cut off"])
-def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(
-    spark: SparkSession, tmp_path: Path, broken: str
-) -> None:
+def test_the_rows_of_one_snapshot_are_read_with_their_columns_or_not_at_all(tmp_path: Path, broken: str) -> None:
     write_broken(tmp_path, "null" if broken == "cut off" else broken)
     if broken == "cut off":
         part = tmp_path / CLUSTER / "data" / snapshot_id(0) / "part-00000.parquet"
         part.write_bytes(part.read_bytes()[:-20])
-    history = find(spark, tmp_path)
+    history = find(tmp_path)
     with pytest.raises(SnapshotError, match=BROKEN.get(broken, r"part-00000.parquet: it cannot be read as Parquet")):
-        list(SnapshotRows(storage_of(spark, history.folder), history))
+        list(SnapshotRows(LocalStorage(), history))
 
 
-def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_rows_of_one_snapshot_are_all_that_its_manifest_says_each_time(tmp_path: Path) -> None:
     name = write_snapshot(tmp_path, 0, [*seen(0), *seen(0, group="h")])
-    history = find(spark, tmp_path)
-    rows = SnapshotRows(storage_of(spark, history.folder), history)
+    history = find(tmp_path)
+    rows = SnapshotRows(LocalStorage(), history)
     for _ in range(2):
         assert [part["group_id"].to_pylist() for part in rows] == [["g", "h"]]
     write_data(tmp_path, name, seen(0))
@@ -278,11 +275,11 @@ def test_a_report_on_one_snapshot_reads_a_few_manifests(tmp_path: Path) -> None:
     assert len(read) <= 8
 
 
-def test_an_empty_manifest_on_disk_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_empty_manifest_on_disk_stops_the_job(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_manifest(tmp_path, snapshot_id(1), 1).write_text("")
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete"):
-        find(spark, tmp_path)
+        find(tmp_path)
 
 
 @pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])

@@ -39,9 +39,7 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
     assert not list(tmp_path.iterdir())
 
 
-def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(tmp_path: Path) -> None:
     """To Hadoop and Spark, ``link/../out`` is ``out``, wherever the link leads."""
     (tmp_path / "far" / "away").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
@@ -50,9 +48,9 @@ def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(
     mine.parent.mkdir()
     mine.write_text("1\n")
     with pytest.raises(ArgumentError, match=r"has mine\.csv, which this job did not write"):
-        judge(spark, tmp_path, "--output", f"{tmp_path}/link/../out")
+        judge(tmp_path, "--output", f"{tmp_path}/link/../out")
     assert mine.read_text() == "1\n"
-    judge(spark, tmp_path, "--output", f"{tmp_path}/link/../new")
+    judge(tmp_path, "--output", f"{tmp_path}/link/../new")
     assert list((tmp_path / "new").glob("part-*.parquet"))
     assert (tmp_path / "new.json").exists()
 
@@ -79,13 +77,13 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
     part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
     content, storage = part.read_bytes(), storage_of(spark, str(part))
     HadoopStorage(spark, str(part)).write_bytes(str(part), content)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 2
+    assert judge(tmp_path)["snapshots_reduced"] == 2
     rows: list[SnapshotRow] = [{**row, "committed_offset": 0} for row in hour_rows(1)]
     part.write_bytes(parquet(rows, ARROW_SCHEMA))
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*Checksum error"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
     storage.write_bytes(str(part), content)
-    judge(spark, tmp_path)
+    judge(tmp_path)
 
 
 def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
@@ -100,7 +98,7 @@ def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
 
 
-def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(tmp_path: Path) -> None:
     """It may be the manifest of the only snapshot that shows a group in use."""
     for number in (0, 1):
         write_hour(tmp_path, number)
@@ -108,7 +106,7 @@ def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(spark: SparkSessio
     manifest.rename(tmp_path / "manifest")
     manifest.symlink_to(manifest.name)
     with pytest.raises(StorageError, match=r"manifests cannot be listed: .*symbolic links"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
 
 
 def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -110,6 +110,6 @@ def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: P
     assert (said["snapshots_reduced"], said["groups"]) == (3, 3)
     found = verdicts(tmp_path, 2)
     assert run(spark, asked)["snapshots_reduced"] == 0
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 0
+    assert judge(tmp_path)["snapshots_reduced"] == 0
     assert verdicts(tmp_path, 2) == found
     assert (tmp_path / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(2)}.json").exists()

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.safety]
 REFUSED = r"/mine\.json is there, which this job did not write and would delete"
 
 
-def lag(spark: SparkSession, base: Path, *arguments: str) -> dict[str, Any]:
+def lag(base: Path, *arguments: str, spark: SparkSession) -> dict[str, Any]:
     return lag_report.run(spark, lag_report.parse_arguments(["--base", str(base), "--cluster", CLUSTER, *arguments]))
 
 
@@ -33,9 +33,9 @@ def test_a_file_that_a_report_s_output_would_cost_is_named(spark: SparkSession, 
     before = sorted(tmp_path.rglob("*"))
     for job in (lag, judge):
         with pytest.raises(ArgumentError, match=rf"--output \(got '.*/mine'\): .*{REFUSED}"):
-            job(spark, tmp_path, "--output", str(tmp_path / "mine"))
+            job(tmp_path, "--output", str(tmp_path / "mine"), spark=spark)
     with pytest.raises(ArgumentError, match=rf"--summary \(got '.*/mine\.json'\): .*{REFUSED}"):
-        judge(spark, tmp_path, "--summary", str(mine))
+        judge(tmp_path, "--summary", str(mine))
     assert mine.read_text() == text
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -66,5 +66,5 @@ def test_an_earlier_summary_and_what_a_killed_job_left_of_one_are_replaced(spark
             summary = output.with_suffix(".json")
             if left is not None:
                 summary.write_text(summary.read_text()[:left])
-            job(spark, tmp_path, "--output", str(output))
+            job(tmp_path, "--output", str(output), spark=spark)
             assert summary.read_text().endswith("}\n")

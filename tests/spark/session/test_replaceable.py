@@ -30,21 +30,19 @@ def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path:
     spark.range(3).selectExpr("id", "'mine' AS verdict").write.format(file_format).save(str(place))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ArgumentError, match=f"--output .* has part-00000-.*, {REFUSED}"):
-        judge(spark, tmp_path, "--output", str(place))
+        judge(tmp_path, "--output", str(place))
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(tmp_path: Path) -> None:
     """A Delta table of verdicts: with the log, every version of it would be gone."""
     write_hour(tmp_path, 0)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     place = verdict_folder(tmp_path, 0)
     (place / "_delta_log").mkdir()
     (place / "_delta_log" / "0.json").write_text("{}")
     with pytest.raises(ArgumentError, match=f"has _delta_log, {REFUSED}"):
-        judge(spark, tmp_path, "--output", str(place))
+        judge(tmp_path, "--output", str(place))
     assert (place / "_delta_log" / "0.json").exists()
 
 
@@ -61,23 +59,23 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
             require_replaceable(storage_of(spark, other), other, names, "run_id")
 
 
-def test_a_file_is_no_folder_to_replace(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
     for name in ("mine.csv", "part-0-mine.parquet"):
         mine = tmp_path / name
         mine.write_text("1\n")
         for place in (str(mine), mine.as_uri()):
             with pytest.raises(ArgumentError, match=f"--output .*has {name}, {REFUSED}"):
-                judge(spark, tmp_path, "--output", place)
+                judge(tmp_path, "--output", place)
         assert mine.read_text() == "1\n"
 
 
-def test_what_a_killed_job_left_on_s3_is_replaced(spark: SparkSession, tmp_path: Path) -> None:
+def test_what_a_killed_job_left_on_s3_is_replaced(tmp_path: Path) -> None:
     """The committer for S3 that Hadoop recommends writes in a folder of this name."""
     write_hour(tmp_path, 0)
     place = tmp_path / "verdicts"
     (place / "__magic_job-0a1b").mkdir(parents=True)
-    judge(spark, tmp_path, "--output", str(place))
+    judge(tmp_path, "--output", str(place))
     assert not (place / "__magic_job-0a1b").exists()
 
 
@@ -87,7 +85,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
 ) -> None:
     """A folder of another user: of some storages, Hadoop answers that nothing was deleted, and raises nothing."""
     write_hour(tmp_path, 0)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     kept = verdict_summary(tmp_path, 0) if what == "summary" else verdict_folder(tmp_path, 0)
     before = sorted(verdict_folder(tmp_path, 0).iterdir())
 
@@ -108,7 +106,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
 
     monkeypatch.setattr(SessionOnDemand, "storage", of_another_user)
     with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before
 
 

@@ -65,7 +65,7 @@ def made(spark: SparkSession, base: Path) -> tuple[list[dict[str, Any]], list[di
     for name in ("tables", "summaries"):
         if (folder / name).exists():
             (folder / name).rename(base / f"_{name}_{len(list(base.iterdir()))}")
-    summary = judge(spark, base, "--min-idle-seconds", str(2 * HOUR), "--offsets-retention-minutes", "10080")
+    summary = judge(base, "--min-idle-seconds", str(2 * HOUR), "--offsets-retention-minutes", "10080", spark=spark)
     summary.pop("seconds")
     summary.pop("files")
     files = sorted((folder / "tables" / "observations").rglob("*.parquet"))
@@ -190,7 +190,7 @@ def test_a_driver_whose_image_has_no_time_zones_judges_as_any_other(
     zoneinfo.reset_tzpath(to=())
     zoneinfo.ZoneInfo.clear_cache()
     try:
-        summary = judge(spark, tmp_path)
+        summary = judge(tmp_path, spark=spark)
     finally:
         zoneinfo.reset_tzpath()
     assert summary["oldest_observation"] == summary["newest_observation"] == f"{hour(0):%Y-%m-%dT%H:%M:%S.%fZ}"

@@ -16,9 +16,10 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark import session_on_demand
+from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
-from tests.spark.judged import verdicts, write_hour
+from tests.spark.judged import NoSession, verdicts, write_hour
 from tests.spark.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
@@ -64,19 +65,15 @@ def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_re
 
 
 def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
-    from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-
     found = []
-    for name, session in {"a": spark, "b": None}.items():
+    for name, on_demand in {"a": SessionOnDemand("a job", spark), "b": NoSession()}.items():
         base = tmp_path / name
         for number in range(5):
             write_hour(base, number)
         asked = parse_arguments(["--base", str(base), "--cluster", CLUSTER, "--min-idle", "1h"])
-        with SessionOnDemand("a job", session) as on_demand:
-            if session is None:
-                on_demand._found, on_demand._machine = None, ThisMachine(1, True)
+        with on_demand:
             summary = run(on_demand, asked)
-            assert (on_demand._started is None) == (session is None)
+            assert (on_demand._started is None) == isinstance(on_demand, NoSession)
         found.append((verdicts(base, 4), summary["verdicts"], summary["snapshots_reduced"]))
     assert found[0] == found[1]
 

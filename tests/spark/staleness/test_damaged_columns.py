@@ -7,7 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from tests.spark.histories import seen, snapshot_id
@@ -34,14 +33,12 @@ def no_time(micros: int) -> pa.Array:
         ),
     ],
 )
-def test_the_snapshot_and_its_file_are_named(
-    spark: SparkSession, tmp_path: Path, name: str, values: pa.Array, problem: str
-) -> None:
+def test_the_snapshot_and_its_file_are_named(tmp_path: Path, name: str, values: pa.Array, problem: str) -> None:
     for number in range(2):
         write_snapshot(tmp_path, number, seen(number))
     part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"
     table = pq.read_table(part)
     pq.write_table(table.set_column(table.column_names.index(name), name, values), part)
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete or was changed: part-00000.*: {problem}"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
     assert not (tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(1)}.json").exists()

@@ -31,11 +31,18 @@ pytestmark = pytest.mark.spark
 GOOD = ["--base", "/b", "--cluster", "c", "--min-idle-seconds", "60"]
 
 
+@pytest.fixture(params=["without a session", "in a session"])
+def session(request: pytest.FixtureRequest) -> SparkSession | None:
+    """Return the session that the job finds, if any: its output is the same."""
+    spark: SparkSession | None = request.getfixturevalue("spark") if request.param == "in a session" else None
+    return spark
+
+
 @pytest.fixture(scope="module")
-def first_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("judged")
     two_hours(base)
-    assert judge(spark, base)["verdicts"]["stale"] == 1
+    assert judge(base)["verdicts"]["stale"] == 1
     return base
 
 
@@ -71,10 +78,10 @@ def two_hours(base: Path) -> None:
         )
 
 
-def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_job_writes_one_verdict_for_each_group_and_a_summary(session: SparkSession | None, tmp_path: Path) -> None:
     two_hours(tmp_path)
     write_snapshot(tmp_path, 0.5, seen(0.5), complete=False)
-    summary = judge(spark, tmp_path)
+    summary = judge(tmp_path, spark=session)
     table = pq.read_table(verdict_folder(tmp_path, 1))
     assert table.column_names == VERDICT_SCHEMA.names
     assert dict(zip(*table.select(["group_id", "verdict"]).to_pydict().values(), strict=True)) == {
@@ -137,46 +144,46 @@ def test_the_job_writes_one_verdict_for_each_group_and_a_summary(spark: SparkSes
     assert {name: written[name] for name in summary} == summary
 
 
-def test_a_second_run_replaces_the_first(spark: SparkSession, judged: Path) -> None:
+def test_a_second_run_replaces_the_first(session: SparkSession | None, judged: Path) -> None:
     assert json.loads(verdict_summary(judged, 1).read_text())["verdicts"]["stale"] == 1
     earlier = judged / CLUSTER / "verdicts" / f"{snapshot_id(1)}.json"
     earlier.parent.mkdir()
     earlier.write_text('{"of": "an earlier version"}')
-    assert judge(spark, judged, "--min-observations", "3")["verdicts"]["stale"] == 0
+    assert judge(judged, "--min-observations", "3", spark=session)["verdicts"]["stale"] == 0
     assert pq.read_table(verdict_folder(judged, 1)).num_rows == 5
     assert json.loads(verdict_summary(judged, 1).read_text())["verdicts"]["stale"] == 0
     assert not earlier.exists(), "nothing vouches for the verdicts of an earlier version any more"
 
 
 def test_verdicts_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, judged: Path) -> None:
-    judge(spark, judged, "--snapshot-id", snapshot_id(0))
+    judge(judged, "--snapshot-id", snapshot_id(0))
     table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/tables/verdicts")
     found = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
     assert found == {snapshot_id(0): 5, snapshot_id(1): 5}
 
 
-def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_job_that_fails_leaves_no_verdicts_of_this_snapshot(session: SparkSession | None, tmp_path: Path) -> None:
     two_hours(tmp_path)
     write_data(tmp_path, snapshot_id(0), seen(0))
     with pytest.raises(SnapshotError, match=f"{snapshot_id(0)} is incomplete"):
-        judge(spark, tmp_path)
+        judge(tmp_path, spark=session)
     assert not verdict_folder(tmp_path, 1).exists()
 
 
-def test_output_and_summary_go_where_they_are_told(spark: SparkSession, tmp_path: Path) -> None:
+def test_output_and_summary_go_where_they_are_told(session: SparkSession | None, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
-    judge(spark, tmp_path, "--output", f"{tmp_path}/out", "--summary", f"{tmp_path}/deep/down/summary.json")
+    judge(tmp_path, "--output", f"{tmp_path}/out", "--summary", f"{tmp_path}/deep/down/summary.json", spark=session)
     assert pq.read_table(tmp_path / "out").num_rows == 1
     assert json.loads((tmp_path / "deep/down/summary.json").read_text())["verdicts"]["settling"] == 1
-    judge(spark, tmp_path, "--output", f"{tmp_path}/out")
+    judge(tmp_path, "--output", f"{tmp_path}/out", spark=session)
     assert json.loads((tmp_path / "out.json").read_text())["groups"] == 1
     assert not verdict_summary(tmp_path, 0).exists(), "no verdicts are where it would vouch for them"
 
 
-def test_a_cluster_without_groups_has_no_verdicts(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_cluster_without_groups_has_no_verdicts(session: SparkSession | None, tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, seen(0))
     write_snapshot(tmp_path, 1, [], files=[])
-    summary = judge(spark, tmp_path)
+    summary = judge(tmp_path, spark=session)
     assert (summary["groups"], summary["lag"], set(summary["verdicts"].values())) == (0, 0, {0})
     assert pq.read_table(verdict_folder(tmp_path, 1)).num_rows == 0
 
@@ -190,7 +197,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
     spark.createDataFrame(last, "group_id string, last_commit_at timestamp").write.parquet(f"{folder}/groups")
 
     def judged() -> dict[str, Any]:
-        judge(spark, tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/")
+        judge(tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/", spark=spark)
         rows = pq.read_table(verdict_folder(tmp_path, 3)).to_pylist()
         return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
 
@@ -212,7 +219,9 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
 
 
 @pytest.mark.safety
-def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(spark: SparkSession, judged: Path) -> None:
+def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(
+    session: SparkSession | None, judged: Path
+) -> None:
     (judged / "notes").mkdir()
     (judged / "notes" / "todo.txt").write_text("mine")
     observed = next((judged / CLUSTER / "tables" / "observations").iterdir())
@@ -220,15 +229,15 @@ def test_an_output_that_has_anything_else_is_refused_before_it_is_deleted(spark:
     before = sorted(judged.rglob("*"))
     for folder in [*inhabited, judged / "notes", judged / CLUSTER / "manifests"]:
         with pytest.raises(ArgumentError, match="which this job did not write and would delete: give a folder"):
-            judge(spark, judged, "--output", str(folder))
+            judge(judged, "--output", str(folder), spark=session)
     assert sorted(judged.rglob("*")) == before
 
 
 @pytest.mark.parametrize("slash", ["", "/"])
-def test_an_output_of_an_earlier_run_is_replaced(spark: SparkSession, tmp_path: Path, slash: str) -> None:
+def test_an_output_of_an_earlier_run_is_replaced(session: SparkSession | None, tmp_path: Path, slash: str) -> None:
     two_hours(tmp_path)
     for _ in range(2):
-        summary = judge(spark, tmp_path, "--output", f"{tmp_path}/made/verdicts{slash}")
+        summary = judge(tmp_path, "--output", f"{tmp_path}/made/verdicts{slash}", spark=session)
         assert pq.read_table(tmp_path / "made" / "verdicts").num_rows == summary["groups"] == 5
         assert json.loads((tmp_path / "made" / "verdicts.json").read_text()) == summary
 

@@ -42,7 +42,7 @@ def test_of_two_last_commits_of_a_group_the_later_one_counts(
 ) -> None:
     write_hours(tmp_path)
     write_commits(spark, tmp_path / "history", hours)
-    judge(spark, tmp_path, "--min-idle-seconds", str(2 * HOUR), "--commit-history", str(tmp_path / "history"))
+    judge(tmp_path, "--min-idle-seconds", str(2 * HOUR), "--commit-history", str(tmp_path / "history"), spark=spark)
     assert [row["verdict"] for row in verdicts(tmp_path, 3)] == ["moving"]
 
 
@@ -52,6 +52,6 @@ def test_what_is_wrong_with_them_is_said(spark: SparkSession, tmp_path: Path) ->
     file.with_name(f".{file.name}.crc").unlink()
     flip_a_bit(file, "last_commit_at")
     with pytest.raises(SPARK_ERRORS) as failed:
-        judge(spark, tmp_path, "--commit-history", str(tmp_path / "history"))
+        judge(tmp_path, "--commit-history", str(tmp_path / "history"), spark=spark)
     assert file.name in first_line(failed.value)
     assert not (tmp_path / CLUSTER / "summaries" / "verdicts").exists()

@@ -29,11 +29,11 @@ HOURS = range(3)
 
 
 @pytest.fixture(scope="module")
-def first_run(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def first_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("judged")
     for number in HOURS:
         write_hour(base, number)
-    assert judge(spark, base)["snapshots_reduced"] == 3
+    assert judge(base)["snapshots_reduced"] == 3
     return base
 
 
@@ -57,11 +57,11 @@ def change_manifest(base: Path, number: float, **changes: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: SparkSession, judged: Path) -> None:
+def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(judged: Path) -> None:
     write_snapshot(judged, 2.5, seen(2.5, group="new", members=1, state="Stable"), complete=False)
     write_hour(judged, 3)
     retention = ("--offsets-retention-minutes", "600")
-    added = judge(spark, judged, *retention)
+    added = judge(judged, *retention)
     assert (added["snapshots_reduced"], added["snapshots_used"], added["groups"]) == (2, 4, 3)
     assert added["verdicts"]["stale"] == 1
     assert (added["oldest_observation"], added["newest_observation"]) == (
@@ -69,10 +69,10 @@ def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(spark: Spa
         "2026-01-01T03:00:00.000000Z",
     )
     by_observations = verdicts(judged, 3)
-    assert judge(spark, judged, *retention)["snapshots_reduced"] == 0
+    assert judge(judged, *retention)["snapshots_reduced"] == 0
     assert verdicts(judged, 3) == by_observations
     shutil.rmtree(judged / CLUSTER / "tables" / "observations")
-    from_rows = judge(spark, judged, *retention)
+    from_rows = judge(judged, *retention)
     assert from_rows["snapshots_reduced"] == 5
     assert verdicts(judged, 3) == by_observations
     changing = {"snapshots_reduced", "seconds", "files"}
@@ -139,14 +139,12 @@ DOUBTS: dict[str, Callable[[Path, int], object]] = {
 
 
 @pytest.mark.timeout(300)
-def test_in_any_doubt_the_snapshot_is_reduced_again(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_in_any_doubt_the_snapshot_is_reduced_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     doubted = dict(enumerate(DOUBTS, 1))
     hours = range(len(DOUBTS) + 2)
     for number in hours:
         write_hour(tmp_path, number)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == len(hours)
+    assert judge(tmp_path)["snapshots_reduced"] == len(hours)
     before = verdicts(tmp_path, hours[-1])
     assert {row["group_id"]: row["verdict"] for row in before} == {"moving": "moving", "new": "stale", "stale": "stale"}
     for number, doubt in doubted.items():
@@ -159,21 +157,19 @@ def test_in_any_doubt_the_snapshot_is_reduced_again(
         reduce(store, missing)
 
     monkeypatch.setattr(ObservationStore, "_reduce", recorded)
-    again = judge(spark, tmp_path)
+    again = judge(tmp_path)
     assert [doubt for number, doubt in doubted.items() if snapshot_id(number) not in reduced] == []
     assert sorted(reduced) == [snapshot_id(number) for number in doubted], "each once, and no other"
     assert again["snapshots_reduced"] == len(DOUBTS)
     assert verdicts(tmp_path, hours[-1]) == before
     assert all(file_of(tmp_path, number).stat().st_size > 0 for number in hours)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 0
+    assert judge(tmp_path)["snapshots_reduced"] == 0
 
 
-def test_rows_that_contradict_their_manifest_stop_the_job_though_they_were_reduced_before(
-    spark: SparkSession, judged: Path
-) -> None:
+def test_rows_that_contradict_their_manifest_stop_the_job_though_they_were_reduced_before(judged: Path) -> None:
     write_data(judged, snapshot_id(1), seen(1, group="stale"))
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete.*1 rows where its manifest says 2"):
-        judge(spark, judged)
+        judge(judged)
     assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
 
 
@@ -218,11 +214,11 @@ def of_another(base: Path, number: int = 3) -> str:
 
 @pytest.mark.parametrize("spoil", [spoil_rows, spoil_bytes, flip_in_an_offset, spoil_columns, empty, of_another])
 def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
-    spark: SparkSession, judged: Path, spoil: Callable[[Path], str]
+    judged: Path, spoil: Callable[[Path], str]
 ) -> None:
     problem = spoil(judged)
     with pytest.raises(SnapshotError, match=problem):
-        judge(spark, judged)
+        judge(judged)
     assert not list((judged / CLUSTER / "tables" / "verdicts").glob(f"*{snapshot_id(3)}*"))
     assert not manifest_of(judged, 3).exists()
     assert not list((judged / CLUSTER / "tables" / "observations").glob(f"*{snapshot_id(3)}*"))
@@ -245,57 +241,55 @@ def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one
         patched.setattr(Storage, method, killed)
         patched.setattr(Storage, "delete_folder", lambda *_: None)
         with pytest.raises(KilledError):
-            judge(spark, judged)
+            judge(judged)
     assert not manifest_of(judged, 3).exists()
     table = judged / CLUSTER / "tables" / "observations"
     (left,) = table.glob("_*")
     assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == (
         3 if method == "write_text" else 0
     )
-    assert judge(spark, judged)["snapshots_reduced"] == 1
+    assert judge(judged)["snapshots_reduced"] == 1
     assert [row["observations"] for row in verdicts(judged, 3)] == [1, 2, 4]
     assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == 3
     assert left.exists()  # its job may still be at work
     old = left.with_name(f"_{new_id(datetime.now(UTC) - timedelta(days=2))}")
     left.rename(old)
     write_hour(judged, 4)
-    judge(spark, judged)
+    judge(judged)
     assert not old.exists()
 
 
-def test_two_jobs_at_once_write_one_file_and_one_manifest(
-    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_jobs_at_once_write_one_file_and_one_manifest(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hour(judged, 3)
     write = ObservationStore._write
 
     def beside(store: ObservationStore, *arguments: Any) -> None:
         write(store, *arguments)
         monkeypatch.setattr(ObservationStore, "_write", write)
-        assert judge(spark, judged)["snapshots_reduced"] == 1  # another job, from beginning to end
+        assert judge(judged)["snapshots_reduced"] == 1  # another job, from beginning to end
 
     monkeypatch.setattr(ObservationStore, "_write", beside)
-    assert judge(spark, judged)["verdicts"]["stale"] == 2
+    assert judge(judged)["verdicts"]["stale"] == 2
     written = manifest_of(judged, 3).read_text()
     assert json.loads(written)["file"] == file_of(judged, 3).name
-    assert judge(spark, judged)["snapshots_reduced"] == 0
+    assert judge(judged)["snapshots_reduced"] == 0
     assert manifest_of(judged, 3).read_text() == written
 
 
-def test_a_damaged_file_of_the_same_name_is_not_trusted(spark: SparkSession, judged: Path) -> None:
+def test_a_damaged_file_of_the_same_name_is_not_trusted(judged: Path) -> None:
     """A job was killed before the manifest, and the file that it left was damaged since."""
     file = file_of(judged, 1)
     healthy = file.read_bytes()
     manifest_of(judged, 1).unlink()
     flip_a_byte(file)
     before = verdicts(judged, 2)
-    judge(spark, judged)
+    judge(judged)
     assert verdicts(judged, 2) == before
     assert file_of(judged, 1).read_bytes() == healthy
 
 
 def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
-    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch
+    judged: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Storage.read_bytes
 
@@ -304,31 +298,31 @@ def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
 
     monkeypatch.setattr(Storage, "read_bytes", damaged)
     with pytest.raises(StorageError, match="has other bytes than were written, 3 times"):
-        judge(spark, judged)
+        judge(judged)
 
 
 def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, judged: Path) -> None:
     write_hour(judged, 3)
     spark.conf.set("spark.sql.files.maxRecordsPerFile", 1)
     try:
-        assert judge(spark, judged)["groups"] == 3
+        assert judge(judged, spark=spark)["groups"] == 3
     finally:
         spark.conf.unset("spark.sql.files.maxRecordsPerFile")
 
 
-def test_a_snapshot_without_groups_has_a_manifest_and_no_file(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_snapshot_without_groups_has_a_manifest_and_no_file(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, [], files=[])
     write_hour(tmp_path, 1)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 2
+    assert judge(tmp_path)["snapshots_reduced"] == 2
     assert json.loads(manifest_of(tmp_path, 0).read_text())["file"] is None
-    again = judge(spark, tmp_path)
+    again = judge(tmp_path)
     assert (again["snapshots_reduced"], again["snapshots_used"], again["verdicts"]["settling"]) == (0, 2, 2)
 
 
-def test_what_earlier_versions_wrote_and_accepted_is_no_error(spark: SparkSession, judged: Path) -> None:
+def test_what_earlier_versions_wrote_and_accepted_is_no_error(judged: Path) -> None:
     state = judged / CLUSTER / "state" / f"{snapshot_id(2)}.json"
     state.parent.mkdir()
     state.write_text('{"format": 3}')
     for mode in ("full", "incremental", "check"):
-        assert judge(spark, judged, "--mode", mode)["verdicts"]["stale"] == 1
+        assert judge(judged, "--mode", mode)["verdicts"]["stale"] == 1
     assert state.read_text() == '{"format": 3}'

@@ -21,7 +21,7 @@ TABLE = f"{CLUSTER}/tables/observations"
 
 
 def test_what_another_job_moved_to_its_place_meanwhile_is_not_taken_away(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other job reads it right then: without it, it would reduce the snapshot again, and take away ours."""
     write_hour(tmp_path, 0)
@@ -39,7 +39,7 @@ def test_what_another_job_moved_to_its_place_meanwhile_is_not_taken_away(
 
     monkeypatch.setattr(Storage, "move_file", moved_by_another)
     monkeypatch.setattr(Storage, "delete_file", kept)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 1
+    assert judge(tmp_path)["snapshots_reduced"] == 1
     assert len(moved) == 1
 
 
@@ -48,7 +48,7 @@ def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table
 ) -> None:
     """It was killed before the manifest, and its file has the same rows, other bytes, and so another name."""
     write_hour(tmp_path, 0)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     table = tmp_path / TABLE
     left = spark.read.schema(OBSERVATION_SCHEMA).parquet(str(table)).coalesce(1)
     left.write.option("compression", "snappy").parquet(str(tmp_path / "left"))
@@ -58,13 +58,13 @@ def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table
     file.unlink()
     written.rename(folder / f"part-{0:032x}.parquet")
     (tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(0)}.json").unlink()
-    judge(spark, tmp_path)
+    judge(tmp_path)
     assert list(folder.glob("part-*.parquet")) == [file]
     assert spark.read.parquet(str(table)).count() == 2
 
 
 def test_what_another_user_s_killed_job_left_and_the_storage_keeps_stops_no_judgement(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is hidden, and a judgement needs nothing of it."""
     write_hour(tmp_path, 0)
@@ -78,5 +78,5 @@ def test_what_another_user_s_killed_job_left_and_the_storage_keeps_stops_no_judg
         delete(storage, path)
 
     monkeypatch.setattr(Storage, "delete_folder", refused)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 1
+    assert judge(tmp_path)["snapshots_reduced"] == 1
     assert left.is_dir()

@@ -27,9 +27,7 @@ DAY = 24
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_life_in_a_snapshot_that_does_not_know_its_cluster_counts(
-    spark: SparkSession, tmp_path: Path, complete: bool
-) -> None:
+def test_life_in_a_snapshot_that_does_not_know_its_cluster_counts(tmp_path: Path, complete: bool) -> None:
     """Brokers that start may not know the cluster's id yet."""
     write_snapshot(tmp_path, 0, seen(0))
     at = hour(2).isoformat()
@@ -38,7 +36,7 @@ def test_life_in_a_snapshot_that_does_not_know_its_cluster_counts(
         changes |= {"complete": False, "missing_brokers": {"2": "down"}}
     write_snapshot(tmp_path, 2, seen(2, state="Stable", members=1), **changes)
     write_snapshot(tmp_path, 3, seen(3))
-    judge(spark, tmp_path, "--min-idle-seconds", str(3 * HOUR))
+    judge(tmp_path, "--min-idle-seconds", str(3 * HOUR))
     (found,) = verdicts(tmp_path, 3)
     assert found["verdict"] != "stale", found["reason"]
 
@@ -91,7 +89,7 @@ def test_a_commit_counts_although_its_offset_was_removed_since(spark: SparkSessi
     assert row["last_commit_at"].timestamp() >= hour(5).timestamp()
 
 
-def test_pruning_leaves_no_hole_in_the_history(spark: SparkSession, tmp_path: Path) -> None:
+def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path) -> None:
     """The oldest snapshot has a file of somebody else and stays: those after it, which saw a member, stay too."""
     for number in range(12):
         live: dict[str, Any] = {"state": "Stable", "members": 1} if 1 <= number <= 8 else {}
@@ -102,7 +100,7 @@ def test_pruning_leaves_no_hole_in_the_history(spark: SparkSession, tmp_path: Pa
     now = hour(11 * DAY) + timedelta(hours=1)
     report = prune(Layout(tmp_path, CLUSTER), limits, now=now, dry_run=False)
     assert report.removed == {"snapshot": ()}
-    judge(spark, tmp_path, "--min-idle", "6d")
+    judge(tmp_path, "--min-idle", "6d")
     (found,) = verdicts(tmp_path, 11 * DAY)
     assert (found["verdict"], found["idle_seconds"]) == ("settling", 2 * 86_400)
     (oldest / "README").unlink()

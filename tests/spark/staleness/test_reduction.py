@@ -43,12 +43,12 @@ def test_few_rows_start_no_spark_job_and_many_come_to_the_same_in_tasks(
     for base in (few, many):
         for number in HOURS:
             write_hour(base, number)
-    assert jobs_of(spark, lambda: judge(spark, few)) == 0
-    assert jobs_of(spark, lambda: judge(spark, many, *BY_EXECUTORS)) == 0, "one machine has no other"
+    assert jobs_of(spark, lambda: judge(few, spark=spark)) == 0
+    assert jobs_of(spark, lambda: judge(many, *BY_EXECUTORS, spark=spark)) == 0, "one machine has no other"
     shutil.rmtree(many / CLUSTER / "tables")
     monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
     monkeypatch.setattr(reduction, "_ROWS_AT_ONCE", 5)
-    assert jobs_of(spark, lambda: judge(spark, many, *BY_EXECUTORS)) > 1
+    assert jobs_of(spark, lambda: judge(many, *BY_EXECUTORS, spark=spark)) > 1
     assert verdicts(few, 2) == verdicts(many, 2)
     assert [file_of(few, number).name for number in HOURS] == [file_of(many, number).name for number in HOURS]
 
@@ -67,7 +67,7 @@ def test_a_task_says_which_file_it_cannot_use(
         problem = of_another(tmp_path, 1)
     monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
     with pytest.raises(SnapshotError, match=problem):
-        judge(spark, tmp_path, *BY_EXECUTORS)
+        judge(tmp_path, *BY_EXECUTORS, spark=spark)
 
 
 def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +76,7 @@ def test_what_fails_a_task_is_said(spark: SparkSession, tmp_path: Path, monkeypa
     spark.conf.set("spark.sql.sources.binaryFile.maxLength", 1000)
     try:
         with pytest.raises(SnapshotError, match=r"cannot be read: .*part-00000\.parquet"):
-            judge(spark, tmp_path, *BY_EXECUTORS)
+            judge(tmp_path, *BY_EXECUTORS, spark=spark)
     finally:
         spark.conf.unset("spark.sql.sources.binaryFile.maxLength")
 
@@ -105,11 +105,11 @@ def test_tasks_get_a_file_at_a_time_until_the_last_of_two_judgements_has_read_it
             inside.wait(60)
         return asked(frame, *given)
 
-    other = Thread(target=judge, args=(spark, second, *BY_EXECUTORS))
+    other = Thread(target=judge, args=(second, *BY_EXECUTORS), kwargs={"spark": spark})
     monkeypatch.setattr(reduction, "runs_locally", lambda _: False)
     monkeypatch.setattr(kind, "mapInArrow", map_in_arrow)
     with settings_of(spark, {name: "500"}):
-        judge(spark, first, *BY_EXECUTORS)
+        judge(first, *BY_EXECUTORS, spark=spark)
         ended.set()
         other.join()
         assert (sizes, spark.conf.get(name)) == (["1"], "500")

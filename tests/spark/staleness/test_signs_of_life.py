@@ -8,7 +8,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
@@ -78,13 +77,11 @@ FEWER: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("scope", FEWER.values(), ids=FEWER)
-def test_a_snapshot_of_some_groups_ends_the_idle_time_of_no_other_group(
-    spark: SparkSession, tmp_path: Path, scope: dict[str, Any]
-) -> None:
+def test_a_snapshot_of_some_groups_ends_the_idle_time_of_no_other_group(tmp_path: Path, scope: dict[str, Any]) -> None:
     for number in (0, 1, 3):
         write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
     write_snapshot(tmp_path, 2, seen(2, group="used", **MEMBER), scope=scope)
-    summary = judge(spark, tmp_path)
+    summary = judge(tmp_path)
     idle, used = written(tmp_path, 3)
     facts = ("group_id", "verdict", "idle_seconds", "observations")
     assert [idle[name] for name in facts] == ["idle", "stale", 3 * HOUR, 3]
@@ -93,32 +90,30 @@ def test_a_snapshot_of_some_groups_ends_the_idle_time_of_no_other_group(
     assert summary["skipped"] == [{"name": snapshot_id(2), "why": why}]
 
 
-def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_snapshot_of_named_groups_is_judged_only_if_it_is_asked_for(tmp_path: Path) -> None:
     for number in (0, 2):
         write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
     for number in (3, 4):
         write_snapshot(tmp_path, number, seen(number, group="used"), scope=FEWER["named"])
-    found = judge(spark, tmp_path)
+    found = judge(tmp_path)
     assert (found["snapshot_id"], found["groups"]) == (snapshot_id(2), 2)
     assert [(skipped["name"], skipped["why"]) for skipped in found["skipped"]] == [
         (snapshot_id(number), "looked for some groups only") for number in (4, 3)
     ]
-    found = judge(spark, tmp_path, "--snapshot-id", snapshot_id(4))
+    found = judge(tmp_path, "--snapshot-id", snapshot_id(4))
     assert (found["snapshot_id"], found["groups"]) == (snapshot_id(4), 1)
     for number in (0, 2):
         (tmp_path / CLUSTER / "manifests" / f"{snapshot_id(number)}.json").unlink()
-    assert judge(spark, tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
+    assert judge(tmp_path)["snapshot_id"] == snapshot_id(4), "there is no other"
 
 
-def test_a_snapshot_by_other_patterns_between_those_of_the_site_ends_no_idle_time(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_snapshot_by_other_patterns_between_those_of_the_site_ends_no_idle_time(tmp_path: Path) -> None:
     """As by ``snapshot --include``, where all others exclude some groups."""
     own: dict[str, Any] = {**EVERY, "exclude": ["internal*"]}
     for number in (0, 1, 3):
         write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=own)
     write_snapshot(tmp_path, 2, seen(2, group="used", **MEMBER), scope=FEWER["included"])
-    summary = judge(spark, tmp_path)
+    summary = judge(tmp_path)
     assert [(row["group_id"], row["verdict"], row["observations"]) for row in written(tmp_path, 3)] == [
         ("idle", "stale", 3),
         ("used", "settling", 1),
@@ -127,30 +122,30 @@ def test_a_snapshot_by_other_patterns_between_those_of_the_site_ends_no_idle_tim
     assert summary["skipped"] == [{"name": snapshot_id(2), "why": why}]
 
 
-def test_the_days_of_a_history_count_from_the_judged_snapshot(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_days_of_a_history_count_from_the_judged_snapshot(tmp_path: Path) -> None:
     """Not from a newer one of named groups, which would leave out the one to judge and be judged itself."""
     for number in (0, 1, 23):
         write_snapshot(tmp_path, number, [*seen(number, group="idle"), *seen(number, group="used")], scope=EVERY)
     write_snapshot(tmp_path, 48, seen(48, group="used"), scope=FEWER["named"])
-    found = judge(spark, tmp_path, "--max-days", "1")
+    found = judge(tmp_path, "--max-days", "1")
     assert (found["snapshot_id"], found["groups"], found["snapshots_used"]) == (snapshot_id(23), 2, 3)
     assert found["skipped"] == [{"name": snapshot_id(48), "why": "looked for some groups only"}]
 
 
-def test_snapshots_that_name_all_groups_of_the_judged_one_count(spark: SparkSession, tmp_path: Path) -> None:
+def test_snapshots_that_name_all_groups_of_the_judged_one_count(tmp_path: Path) -> None:
     """As of a site that names its groups in another order, and fewer of them by now."""
     for number, names in enumerate((["idle", "other"], ["other", "left", "idle"], ["other"], ["other", "idle"])):
         rows = [row for name in sorted(names) for row in seen(number, group=name)]
         write_snapshot(tmp_path, number, rows, scope={**EVERY, "group_ids": names})
-    judge(spark, tmp_path)
+    judge(tmp_path)
     assert [(row["group_id"], row["observations"]) for row in written(tmp_path, 3)] == [("idle", 3), ("other", 3)]
 
 
-def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
+def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(tmp_path: Path) -> None:
     before, after = {**EVERY, "exclude": ["a"]}, {**EVERY, "exclude": ["a", "b"]}
     for number, scope in enumerate((EVERY, before, after)):
         write_snapshot(tmp_path, number, seen(number, group="idle"), scope=scope)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     assert [row["observations"] for row in written(tmp_path, 2)] == [3]
 
 
@@ -178,12 +173,12 @@ def write_hours(base: Path, *numbers: float) -> None:
         write_snapshot(base, number, [*seen(number, group="idle"), *seen(number, group="used")])
 
 
-def test_an_incomplete_snapshot_is_reduced_as_a_complete_one(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_incomplete_snapshot_is_reduced_as_a_complete_one(tmp_path: Path) -> None:
     write_hours(tmp_path, 0, 1, 2)
-    assert judge(spark, tmp_path)["verdicts"]["stale"] == 2
+    assert judge(tmp_path)["verdicts"]["stale"] == 2
     write_snapshot(tmp_path, 2.5, seen(2.5, group="used", **MEMBER), complete=False, missing_brokers={"2": "down"})
     write_hours(tmp_path, 3)
-    added = judge(spark, tmp_path)
+    added = judge(tmp_path)
     assert (added["snapshots_reduced"], added["snapshots_used"], added["verdicts"]["stale"]) == (2, 4, 1)
     assert added["skipped"] == [
         {
@@ -197,16 +192,16 @@ def test_an_incomplete_snapshot_is_reduced_as_a_complete_one(spark: SparkSession
     ]
 
 
-def test_an_incomplete_snapshot_that_cannot_be_read_stops_the_job(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_incomplete_snapshot_that_cannot_be_read_stops_the_job(tmp_path: Path) -> None:
     write_hours(tmp_path, 0, 1)
     write_snapshot(tmp_path, 0.5, seen(0.5), complete=False)
     part = tmp_path / CLUSTER / "data" / snapshot_id(0.5) / "part-00000.parquet"
     part.unlink()
     with pytest.raises(SnapshotError, match=f"{snapshot_id(0.5)} is incomplete or was changed"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
 
 
-def test_one_of_another_kafka_cluster_shows_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_one_of_another_kafka_cluster_shows_nothing(tmp_path: Path) -> None:
     write_hours(tmp_path, 0, 1, 2)
     write_snapshot(tmp_path, 1.5, seen(1.5, group="used", **MEMBER), complete=False, kafka_cluster_id="kafka-2")
-    assert judge(spark, tmp_path)["verdicts"]["stale"] == 2
+    assert judge(tmp_path)["verdicts"]["stale"] == 2

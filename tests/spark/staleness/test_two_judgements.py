@@ -37,11 +37,11 @@ def strict(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Any]]:
     spark.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(f"{history}/groups/run_id=r")
     summary = {"kafka_cluster_id": "kafka-1", "run_id": "r", "groups": 1, "read_until": hour(4).isoformat()}
     (history / "summary.json").write_text(json.dumps(summary))
-    return lambda: judge(spark, tmp_path, *IDLE, "--commit-history", str(history))
+    return lambda: judge(tmp_path, *IDLE, "--commit-history", str(history), spark=spark)
 
 
 def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_noticed(
-    spark: SparkSession, tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its verdicts are as many, and know of no commit: the group looks idle for 3 hours, with evidence for 2."""
     judged, layout = snapshot_id(3), Layout(tmp_path, CLUSTER)
@@ -52,7 +52,7 @@ def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_no
     def judge_meanwhile(*arguments: Any) -> Any:
         found = write(*arguments)
         monkeypatch.setattr(judging, "write_verdicts", write)
-        judge(spark, tmp_path, *IDLE)
+        judge(tmp_path, *IDLE)
         return found
 
     monkeypatch.setattr(judging, "write_verdicts", judge_meanwhile)
@@ -64,7 +64,7 @@ def test_a_job_that_judges_between_the_verdicts_and_the_summary_of_another_is_no
 
 
 def test_a_job_does_not_take_the_files_of_another_for_its_own(
-    spark: SparkSession, tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, strict: Callable[[], dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where two write at once, each deletes what the other one wrote before."""
     list_files = Storage.files
@@ -72,7 +72,7 @@ def test_a_job_does_not_take_the_files_of_another_for_its_own(
     def judged_meanwhile(storage: Storage, folder: str) -> list[str]:
         if folder.endswith(f"verdicts/{verdict_folder(tmp_path, 3).name}"):
             monkeypatch.setattr(Storage, "files", list_files)
-            judge(spark, tmp_path, *IDLE)
+            judge(tmp_path, *IDLE)
             verdict_summary(tmp_path, 3).unlink()  # it was killed before that
         return list_files(storage, folder)
 

@@ -13,7 +13,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
@@ -34,7 +33,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.safety]
     ids=["permission", "disk", "memory"],
 )
 def test_a_local_file_that_cannot_be_read_is_no_damaged_snapshot(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
     def fail(*_: Any) -> None:
         raise problem
@@ -42,12 +41,12 @@ def test_a_local_file_that_cannot_be_read_is_no_damaged_snapshot(
     write_hour(tmp_path, 0)
     monkeypatch.setattr(pq, "read_metadata", fail)
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: ") as failed:
-        judge(spark, tmp_path)
+        judge(tmp_path)
     assert "delete" not in str(failed.value)
 
 
 def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = Storage.read_bytes
 
@@ -60,13 +59,13 @@ def test_a_file_elsewhere_that_cannot_be_read_is_no_damaged_snapshot(
     monkeypatch.setattr(LocalStorage, "direct", lambda *_: None)
     monkeypatch.setattr(Storage, "read_bytes", refused)
     with pytest.raises(StorageError, match=r"part-00000\.parquet cannot be read: .*expired token") as failed:
-        judge(spark, tmp_path)
+        judge(tmp_path)
     assert "delete" not in str(failed.value)
 
 
 @pytest.mark.parametrize("problem", [pa.ArrowMemoryError("malloc of size 64 failed"), MemoryError()])
 def test_observations_are_not_made_again_for_want_of_memory(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, problem: Exception
 ) -> None:
     """They would be deleted, and made three times, each of which takes more memory than to read them."""
 
@@ -74,17 +73,17 @@ def test_observations_are_not_made_again_for_want_of_memory(
         raise problem
 
     write_hour(tmp_path, 0)
-    judge(spark, tmp_path)
+    judge(tmp_path)
     (stored,) = tmp_path.glob("*/tables/observations/*/part-*.parquet")
     with monkeypatch.context() as patched:
         patched.setattr(pq, "read_table", fail)
         with pytest.raises(StorageError, match=rf"{stored.name} cannot be read: (malloc|MemoryError)"):
-            judge(spark, tmp_path)
-    assert judge(spark, tmp_path)["snapshots_reduced"] == 0
+            judge(tmp_path)
+    assert judge(tmp_path)["snapshots_reduced"] == 0
 
 
 def test_a_snapshot_that_needs_more_memory_than_there_is_is_not_damaged(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise MemoryError
@@ -92,4 +91,4 @@ def test_a_snapshot_that_needs_more_memory_than_there_is_is_not_damaged(
     write_hour(tmp_path, 0)
     monkeypatch.setattr(observations, "combined", fail)
     with pytest.raises(StorageError, match=r"no memory left for the rows of snapshot .*: give it more"):
-        judge(spark, tmp_path)
+        judge(tmp_path)
