@@ -20,7 +20,6 @@ ELSEWHERE = {
     "arrow/": "spark/staleness/test_judge_staleness.py",
     "arrow/files/": "spark/session/test_local_paths.py",
     "arrow/files/job_files.py": "spark/staleness/test_two_judgements.py",
-    "arrow/files/output_checks.py": "spark/session/test_replaceable.py",
     "arrow/lag/": "spark/lag/test_report.py",
     "arrow/offsets_topic/": "spark/offsets_topic/test_offsets_log.py",
     "arrow/ledger/": "spark/ledger/test_snapshots.py",

@@ -91,14 +91,3 @@ def test_a_damaged_snapshot_does_not_cut_what_is_archived(ignoring: SparkSession
     history = find_history(storage_of(ignoring, tmp_path.as_uri()), tmp_path.as_uri(), CLUSTER)
     with pytest.raises(SnapshotError, match=r"part-00000\.parquet: it cannot be read as Parquet"):
         read_groups(SnapshotRows(storage_of(ignoring, history.folder), history), {"g"})
-
-
-@pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])
-def test_a_damaged_description_of_observations_is_made_again(tmp_path: Path, damage: dict[str, object]) -> None:
-    for number in (1, 2, 3):
-        write_snapshot(tmp_path, number, seen(number))
-    assert judge(tmp_path)["verdicts"]["stale"] == 1
-    described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
-    described.write_text(json.dumps(json.loads(described.read_text()) | damage))
-    summary = judge(tmp_path)
-    assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)

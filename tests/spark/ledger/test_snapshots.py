@@ -7,9 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
+from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.ledger.manifests import newest_complete, parse_manifest
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
@@ -17,7 +16,6 @@ from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
 from airflow_kafka_groups.arrow.staleness.reduction import Reduction
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from tests.spark.histories import ARROW_SCHEMA, seen, snapshot_id
 from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
 
@@ -280,12 +278,6 @@ def test_an_empty_manifest_on_disk_stops_the_job(tmp_path: Path) -> None:
     write_manifest(tmp_path, snapshot_id(1), 1).write_text("")
     with pytest.raises(SnapshotError, match=f"{snapshot_id(1)} is incomplete"):
         find(tmp_path)
-
-
-@pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])
-def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
-    with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
-        find_history(storage_of(spark, base), base, CLUSTER)
 
 
 @pytest.mark.parametrize("name", ["", "x", "20260101T000000Z", "20261301T000000Z-0123abcd", snapshot_id(0) + "x"])

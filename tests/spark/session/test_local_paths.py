@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, StorageError
+from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
@@ -39,37 +37,6 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
     assert not list(tmp_path.iterdir())
 
 
-def test_two_dots_behind_a_link_replace_no_other_folder_than_was_looked_into(tmp_path: Path) -> None:
-    """To Hadoop and Spark, ``link/../out`` is ``out``, wherever the link leads."""
-    (tmp_path / "far" / "away").mkdir(parents=True)
-    (tmp_path / "link").symlink_to(tmp_path / "far" / "away")
-    write_hour(tmp_path, 0)
-    mine = tmp_path / "out" / "mine.csv"
-    mine.parent.mkdir()
-    mine.write_text("1\n")
-    with pytest.raises(ArgumentError, match=r"has mine\.csv, which this job did not write"):
-        judge(tmp_path, "--output", f"{tmp_path}/link/../out")
-    assert mine.read_text() == "1\n"
-    judge(tmp_path, "--output", f"{tmp_path}/link/../new")
-    assert list((tmp_path / "new").glob("part-*.parquet"))
-    assert (tmp_path / "new.json").exists()
-
-
-def test_a_file_is_moved_to_a_folder_that_a_link_puts_on_another_disk(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def other_disk(*_: object) -> None:
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-
-    storage = storage_of(spark, str(tmp_path))
-    storage.write_text(f"{tmp_path}/x", "x\n")
-    with monkeypatch.context() as patched:
-        patched.setattr(os, "rename", other_disk)
-        assert storage.move_file(f"{tmp_path}/x", f"{tmp_path}/far/x")
-    assert storage.read_text(f"{tmp_path}/far/x") == "x\n"
-    assert storage.files(str(tmp_path)) == []
-
-
 def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
     """A copy from HDFS has checksums, and a snapshot of an earlier version has no others."""
     for number in (0, 1):
@@ -96,17 +63,6 @@ def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     assert storage.move_file(f"{tmp_path}/y", f"{tmp_path}/x")
     assert storage.read_text(f"{tmp_path}/x") == "after\n"
     assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
-
-
-def test_an_entry_that_cannot_be_looked_at_is_not_passed_over(tmp_path: Path) -> None:
-    """It may be the manifest of the only snapshot that shows a group in use."""
-    for number in (0, 1):
-        write_hour(tmp_path, number)
-    manifest = tmp_path / CLUSTER / "manifests" / f"{snapshot_id(0)}.json"
-    manifest.rename(tmp_path / "manifest")
-    manifest.symlink_to(manifest.name)
-    with pytest.raises(StorageError, match=r"manifests cannot be listed: .*symbolic links"):
-        judge(tmp_path)
 
 
 def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage
+from airflow_kafka_groups.arrow.ledger.snapshots import find_history
+from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from tests.spark.histories import snapshot_id
 from tests.spark.judged import judge, verdicts, write_hour
@@ -113,3 +114,9 @@ def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: P
     assert judge(tmp_path)["snapshots_reduced"] == 0
     assert verdicts(tmp_path, 2) == found
     assert (tmp_path / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(2)}.json").exists()
+
+
+@pytest.mark.parametrize("base", ["s3://bucket/x", "nosuch://bucket/x"])
+def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
+    with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
+        find_history(storage_of(spark, base), base, CLUSTER)

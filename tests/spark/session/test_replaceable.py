@@ -34,18 +34,6 @@ def test_a_table_of_somebody_else_is_not_replaced(spark: SparkSession, tmp_path:
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(tmp_path: Path) -> None:
-    """A Delta table of verdicts: with the log, every version of it would be gone."""
-    write_hour(tmp_path, 0)
-    judge(tmp_path)
-    place = verdict_folder(tmp_path, 0)
-    (place / "_delta_log").mkdir()
-    (place / "_delta_log" / "0.json").write_text("{}")
-    with pytest.raises(ArgumentError, match=f"has _delta_log, {REFUSED}"):
-        judge(tmp_path, "--output", str(place))
-    assert (place / "_delta_log" / "0.json").exists()
-
-
 def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: SparkSession, tmp_path: Path) -> None:
     """Tables of other programs have a column run_id, too; the job's own has nothing beside its folders."""
     names = COMMIT_GROUP_SCHEMA.names
@@ -57,26 +45,6 @@ def test_a_table_with_the_same_partitions_as_the_job_s_is_not_replaced(spark: Sp
         rows.write.mode("overwrite").partitionBy(*by).parquet(other)
         with pytest.raises(ArgumentError, match=f"has run_id=r/{first}, {REFUSED}"):
             require_replaceable(storage_of(spark, other), other, names, "run_id")
-
-
-def test_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
-    write_hour(tmp_path, 0)
-    for name in ("mine.csv", "part-0-mine.parquet"):
-        mine = tmp_path / name
-        mine.write_text("1\n")
-        for place in (str(mine), mine.as_uri()):
-            with pytest.raises(ArgumentError, match=f"--output .*has {name}, {REFUSED}"):
-                judge(tmp_path, "--output", place)
-        assert mine.read_text() == "1\n"
-
-
-def test_what_a_killed_job_left_on_s3_is_replaced(tmp_path: Path) -> None:
-    """The committer for S3 that Hadoop recommends writes in a folder of this name."""
-    write_hour(tmp_path, 0)
-    place = tmp_path / "verdicts"
-    (place / "__magic_job-0a1b").mkdir(parents=True)
-    judge(tmp_path, "--output", str(place))
-    assert not (place / "__magic_job-0a1b").exists()
 
 
 @pytest.mark.parametrize("what", ["summary", "verdicts"])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
@@ -192,3 +194,17 @@ def test_a_submitted_job_knows_what_it_was_submitted_with(tmp_path: Path) -> Non
         command = [*submit, "--conf", conf, str(program)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == expected
+
+
+@pytest.mark.parametrize(("parallelism", "at_once"), [(1, 2), (1000, 4)])
+def test_a_session_for_many_partitions_is_no_machine_with_many_cores(
+    monkeypatch: pytest.MonkeyPatch, parallelism: int, at_once: int
+) -> None:
+    """``spark.default.parallelism`` is often set to hundreds, and each result is a snapshot's observations."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[*]", defaultParallelism=parallelism))
+    monkeypatch.setattr(SessionOnDemand, "get", lambda _: session)
+    snapshots = iter(range(5000))
+    with SessionOnDemand("a job", session) as on_demand, Workers(on_demand.cores, is_local=True) as workers:
+        assert next(workers.each(str, snapshots)) == (0, "0")
+    assert next(snapshots) == at_once

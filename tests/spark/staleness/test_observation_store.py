@@ -5,19 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
-from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
-from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from tests.spark.histories import seen, snapshot_id
 from tests.spark.judged import hour_rows, judge, verdicts, write_hour
@@ -79,15 +75,6 @@ def test_one_more_snapshot_is_reduced_alone_and_judged_as_by_all_rows(judged: Pa
     assert {name: added[name] for name in added.keys() - changing} == {
         name: from_rows[name] for name in from_rows.keys() - changing
     }
-
-
-def test_observations_are_a_table_with_a_partition_for_each_snapshot(spark: SparkSession, judged: Path) -> None:
-    table = spark.read.parquet(f"{judged.as_uri()}/{CLUSTER}/tables/observations")
-    assert set(table.columns) == {column.name for column in OBSERVATION_COLUMNS} | {"snapshot_id"}
-    counted = {row["snapshot_id"]: row["count"] for row in table.groupBy("snapshot_id").count().collect()}
-    assert counted == {snapshot_id(0): 2, snapshot_id(1): 2, snapshot_id(2): 3}
-    assert table.where("run_id <> snapshot_id or rows <> 1 or invalid <> 0").count() == 0
-    assert not list((judged / CLUSTER / "tables" / "observations").glob("_*"))
 
 
 def newer_manifest(base: Path, number: int) -> None:
@@ -224,41 +211,6 @@ def test_a_damaged_snapshot_stops_the_job_and_leaves_nothing_that_counts(
     assert not list((judged / CLUSTER / "tables" / "observations").glob(f"*{snapshot_id(3)}*"))
 
 
-class KilledError(Exception):
-    """What ends a job in these tests."""
-
-
-@pytest.mark.parametrize("method", ["move_file", "write_text"])
-def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one_uses_or_hides(
-    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, method: str
-) -> None:
-    write_hour(judged, 3)
-
-    def killed(*_: object, **__: object) -> None:
-        raise KilledError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Storage, method, killed)
-        patched.setattr(Storage, "delete_folder", lambda *_: None)
-        with pytest.raises(KilledError):
-            judge(judged)
-    assert not manifest_of(judged, 3).exists()
-    table = judged / CLUSTER / "tables" / "observations"
-    (left,) = table.glob("_*")
-    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == (
-        3 if method == "write_text" else 0
-    )
-    assert judge(judged)["snapshots_reduced"] == 1
-    assert [row["observations"] for row in verdicts(judged, 3)] == [1, 2, 4]
-    assert spark.read.parquet(table.as_uri()).where(f"run_id = '{snapshot_id(3)}'").count() == 3
-    assert left.exists()  # its job may still be at work
-    old = left.with_name(f"_{new_id(datetime.now(UTC) - timedelta(days=2))}")
-    left.rename(old)
-    write_hour(judged, 4)
-    judge(judged)
-    assert not old.exists()
-
-
 def test_two_jobs_at_once_write_one_file_and_one_manifest(judged: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_hour(judged, 3)
     write = ObservationStore._write
@@ -301,15 +253,6 @@ def test_a_storage_that_returns_other_bytes_each_time_stops_the_job(
         judge(judged)
 
 
-def test_a_snapshot_is_one_file_whatever_the_session_says(spark: SparkSession, judged: Path) -> None:
-    write_hour(judged, 3)
-    spark.conf.set("spark.sql.files.maxRecordsPerFile", 1)
-    try:
-        assert judge(judged, spark=spark)["groups"] == 3
-    finally:
-        spark.conf.unset("spark.sql.files.maxRecordsPerFile")
-
-
 def test_a_snapshot_without_groups_has_a_manifest_and_no_file(tmp_path: Path) -> None:
     write_snapshot(tmp_path, 0, [], files=[])
     write_hour(tmp_path, 1)
@@ -326,3 +269,14 @@ def test_what_earlier_versions_wrote_and_accepted_is_no_error(judged: Path) -> N
     for mode in ("full", "incremental", "check"):
         assert judge(judged, "--mode", mode)["verdicts"]["stale"] == 1
     assert state.read_text() == '{"format": 3}'
+
+
+@pytest.mark.parametrize("damage", [{"oldest": "yesterday"}, {"newest": 5}, {"groups": "1"}])
+def test_a_damaged_description_of_observations_is_made_again(tmp_path: Path, damage: dict[str, object]) -> None:
+    for number in (1, 2, 3):
+        write_snapshot(tmp_path, number, seen(number))
+    assert judge(tmp_path)["verdicts"]["stale"] == 1
+    described = tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(3)}.json"
+    described.write_text(json.dumps(json.loads(described.read_text()) | damage))
+    summary = judge(tmp_path)
+    assert (summary["verdicts"]["stale"], summary["snapshots_reduced"]) == (1, 1)

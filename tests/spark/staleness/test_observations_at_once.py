@@ -6,13 +6,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
-from tests.spark.histories import snapshot_id
 from tests.spark.judged import judge, write_hour
 from tests.spark.lake import CLUSTER
 
@@ -41,26 +38,6 @@ def test_what_another_job_moved_to_its_place_meanwhile_is_not_taken_away(
     monkeypatch.setattr(Storage, "delete_file", kept)
     assert judge(tmp_path)["snapshots_reduced"] == 1
     assert len(moved) == 1
-
-
-def test_what_a_job_of_another_version_left_is_counted_by_no_reader_of_the_table(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """It was killed before the manifest, and its file has the same rows, other bytes, and so another name."""
-    write_hour(tmp_path, 0)
-    judge(tmp_path)
-    table = tmp_path / TABLE
-    left = spark.read.schema(OBSERVATION_SCHEMA).parquet(str(table)).coalesce(1)
-    left.write.option("compression", "snappy").parquet(str(tmp_path / "left"))
-    (written,) = (tmp_path / "left").glob("part-*.parquet")
-    (folder,) = table.glob("snapshot_id=*")
-    (file,) = folder.glob("part-*.parquet")
-    file.unlink()
-    written.rename(folder / f"part-{0:032x}.parquet")
-    (tmp_path / CLUSTER / "summaries" / "observations" / f"{snapshot_id(0)}.json").unlink()
-    judge(tmp_path)
-    assert list(folder.glob("part-*.parquet")) == [file]
-    assert spark.read.parquet(str(table)).count() == 2
 
 
 def test_what_another_user_s_killed_job_left_and_the_storage_keeps_stops_no_judgement(

@@ -7,20 +7,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits
 from tests.spark.histories import HOUR, hour, judged, lives, reduced, seen
 from tests.spark.judged import judge, verdicts
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.offset_records import commit_key, commit_value
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 DAY = 24
@@ -71,22 +66,6 @@ def test_a_commit_is_found_among_thousands_of_snapshots_without_a_look_at_each()
     (found,) = lives(reduced([seen(number) for number in range(4)]), policy=StalenessPolicy(min_idle_seconds=HOUR))
     assert found.with_last_commit(begun.times[-2], begun).observations == 2
     assert begun.reads < 20
-
-
-def test_a_commit_counts_although_its_offset_was_removed_since(spark: SparkSession) -> None:
-    """A client without membership commits for a topic that is deleted before the next snapshot."""
-    old, late = (int(hour(number).timestamp() * 1000) for number in (-5, 5))
-    records = [
-        (commit_key("g", "t", 0), commit_value(3, 10, at=old), 0, 0, hour(-5)),
-        (commit_key("g", "of-a-day", 0), commit_value(3, 7, at=late), 0, 1, hour(5)),
-        (commit_key("g", "of-a-day", 0), None, 0, 2, hour(6)),  # brokers remove the offsets of a deleted topic
-    ]
-    names = ("key", "value", "partition", "offset", "timestamp")
-    kinds = (pa.binary(), pa.binary(), pa.int32(), pa.int64(), pa.timestamp("us", tz="UTC"))
-    columns = [pa.array(values, kind) for values, kind in zip(zip(*records, strict=True), kinds, strict=True)]
-    table = pa.Table.from_batches(list(scan_batches([pa.record_batch(columns, names=names)])))
-    (row,) = last_commits(spark.createDataFrame(table)).collect()
-    assert row["last_commit_at"].timestamp() >= hour(5).timestamp()
 
 
 def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path) -> None:

@@ -104,3 +104,22 @@ def test_random_histories_are_judged_as_the_slow_reference_judges_them(number: i
 
 def decided(rows: Sequence[Mapping[str, Any]]) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row[name] for name in DECIDED) for row in rows)
+
+
+@pytest.mark.parametrize("number", range(len(POLICIES)))
+def test_incomplete_snapshots_never_lengthen_an_idle_time(number: int) -> None:
+    random, shorter = Random(f"never longer {number}"), 0
+    for _ in range(400):
+        history = random_history(random, random.choice([0.05, 0.1, 0.3]))
+        complete = [each for each in history if each.complete]
+        without = judge_slowly(complete, SNAPSHOTS - 1, POLICIES[number], RETENTION)
+        found = judge_slowly(history, SNAPSHOTS - 1, POLICIES[number], RETENTION)
+        assert (found is None) == (without is None)
+        if found is None or without is None or without["idle_since"] is None:
+            assert found is None or found["verdict"] == (without or {})["verdict"]
+            continue
+        assert found["idle_since"] >= without["idle_since"]
+        assert found["observations"] <= without["observations"]
+        assert found["verdict"] == without["verdict"] or found["verdict"] in ("settling", "moving")
+        shorter += found["idle_since"] > without["idle_since"]
+    assert shorter > 20

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -14,8 +13,6 @@ from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdict
 from tests.spark.judged import judge
 from tests.spark.judged import verdicts as written
 from tests.spark.lake import CLUSTER, write_snapshot
-from tests.spark.reference import judge_slowly
-from tests.spark.staleness.test_reference import POLICIES, RETENTION, SNAPSHOTS, random_history
 
 pytestmark = pytest.mark.spark
 
@@ -147,25 +144,6 @@ def test_snapshots_of_other_patterns_count_where_all_are_by_patterns(tmp_path: P
         write_snapshot(tmp_path, number, seen(number, group="idle"), scope=scope)
     judge(tmp_path)
     assert [row["observations"] for row in written(tmp_path, 2)] == [3]
-
-
-@pytest.mark.parametrize("number", range(len(POLICIES)))
-def test_incomplete_snapshots_never_lengthen_an_idle_time(number: int) -> None:
-    random, shorter = Random(f"never longer {number}"), 0
-    for _ in range(400):
-        history = random_history(random, random.choice([0.05, 0.1, 0.3]))
-        complete = [each for each in history if each.complete]
-        without = judge_slowly(complete, SNAPSHOTS - 1, POLICIES[number], RETENTION)
-        found = judge_slowly(history, SNAPSHOTS - 1, POLICIES[number], RETENTION)
-        assert (found is None) == (without is None)
-        if found is None or without is None or without["idle_since"] is None:
-            assert found is None or found["verdict"] == (without or {})["verdict"]
-            continue
-        assert found["idle_since"] >= without["idle_since"]
-        assert found["observations"] <= without["observations"]
-        assert found["verdict"] == without["verdict"] or found["verdict"] in ("settling", "moving")
-        shorter += found["idle_since"] > without["idle_since"]
-    assert shorter > 20
 
 
 def write_hours(base: Path, *numbers: float) -> None:
