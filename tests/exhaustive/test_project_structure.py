@@ -108,7 +108,6 @@ ELSEWHERE = {
     "spark/kafka/": "spark/backlog/test_process_backlog.py",
     "spark/kafka/recreated.py": "spark/backlog/test_recreated_topics.py",
     "spark/kafka/timestamps.py": "spark/lag/test_lag_report.py",
-    "spark/lag/": "spark/lag/test_report.py",
     "spark/offsets_topic/": "spark/offsets_topic/test_commit_history.py",
     "spark/source/": "spark/source/test_source.py",
     "transport/": "unit/transport/test_tls.py",

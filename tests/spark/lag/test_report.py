@@ -12,25 +12,21 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.arrow.lag.partitions import SCHEMA, partition_lag, with_seconds
 from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write_tables
 from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES, Sums
 from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
 from tests.spark.histories import SnapshotRow, hour, looked_up, rows_of, seen
 
 pytestmark = pytest.mark.spark
 
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]
-RULES = [OwnerRule("team", prefix="a."), OwnerRule("ops", regex="mon-[0-9]+"), OwnerRule("rest", prefix="a")]
 OWNERS = {"a.1": "team", "a.2": "team", "ab": "rest", "mon-1": "ops"}
-PREFIXES = [rule for rule in RULES if rule.prefix is not None]
 SECONDS_OF_2026 = 1_767_225_600
 
 Row = dict[str, Any]
@@ -124,7 +120,7 @@ def random_parts(random: Random, rows: Sequence[SnapshotRow]) -> list[pa.Table]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_a_report_in_parts_is_that_of_loops_over_its_rows(spark: SparkSession, tmp_path: Path, seed: int) -> None:
+def test_a_report_in_parts_is_that_of_loops_over_its_rows(tmp_path: Path, seed: int) -> None:
     random = Random(f"lag {seed}")
     rows = random_rows(random)
     parts = random_parts(random, rows)
@@ -145,7 +141,7 @@ def test_a_report_in_parts_is_that_of_loops_over_its_rows(spark: SparkSession, t
     known = {place: (random.choice(times), random.choice(["CreateTime", "LogAppendTime"])) for place in asked}
     found: list[Timestamp] = [(*place, *time) for place, time in known.items() if random.random() < 0.8]
     places = {name: f"{tmp_path.as_uri()}/{name}" for name in (TableName.LAG_PARTITIONS, *SUMMED_BY)}
-    sums, tables = write_tables(storage_of(spark, tmp_path.as_uri()), places, parts, OWNERS, found)
+    sums, tables = write_tables(LocalStorage(), places, parts, OWNERS, found)
 
     known = {place: known[place] for place in known if place in {each[:3] for each in found}}
     lags = [slow_partition(row, known) for row in rows if row["topic"] is not None]
@@ -164,21 +160,6 @@ def test_a_report_in_parts_is_that_of_loops_over_its_rows(spark: SparkSession, t
 def test_any_number_of_lookups_may_be_allowed(count: int) -> None:
     part = rows_of(seen(1, offsets={("t", 0): 1}))
     assert look_through([part, part], count).behind == [(Partition("t", 0), 1)]
-
-
-def test_owners_are_those_of_the_first_rule_by_prefix_or_javas_regex(spark: SparkSession) -> None:
-    unowned = dict.fromkeys(GROUPS, "unowned")
-    assert owners_of(lambda: spark, RULES, GROUPS) == unowned | OWNERS
-    assert owners_of(lambda: spark, PREFIXES, GROUPS) == unowned | OWNERS | {"mon-1": "unowned"}
-    assert owners_of(lambda: spark, PREFIXES[::-1], ["a.1"]) == {"a.1": "rest"}
-    assert owners_of(lambda: spark, (), GROUPS) == unowned
-    assert owners_of(lambda: spark, RULES, ()) == {}
-
-
-def test_there_may_be_thousands_of_rules(spark: SparkSession) -> None:
-    rules = [OwnerRule("ops", regex="mon-[0-9]+"), *(OwnerRule(f"o{n}", prefix=f"p{n}.") for n in range(2_000))]
-    found = {"p0.a": "o0", "p1999.a": "o1999", "mon-1": "ops", "p.": "unowned"}
-    assert owners_of(lambda: spark, rules, found) == found
 
 
 def test_many_parts_come_to_few_sums() -> None:
@@ -223,12 +204,12 @@ def test_what_was_lost_is_no_part_of_the_lag() -> None:
 
 @pytest.mark.parametrize(("sizes", "files"), [((2, 2, 1), [4, 1]), ((3, 3), [3, 3]), ((), [0]), ((0, 1), [1])])
 def test_a_folder_has_files_of_so_many_rows_and_at_least_one(
-    spark: SparkSession, tmp_path: Path, sizes: Sequence[int], files: list[int]
+    tmp_path: Path, sizes: Sequence[int], files: list[int]
 ) -> None:
     schema = pa.schema({"n": pa.int64()})
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "before.parquet").write_text("")
-    folder = ReplacedFolder(storage_of(spark, tmp_path.as_uri()), f"{tmp_path.as_uri()}/out")
+    folder = ReplacedFolder(LocalStorage(), f"{tmp_path.as_uri()}/out")
     folder.write(schema, (pa.table({"n": pa.array(range(size), pa.int64())}) for size in sizes), rows_of_a_file=3)
     names = folder.verify("rows", "wrote")
     assert [pq.read_metadata(tmp_path / "out" / name).num_rows for name in names] == files
