@@ -22,13 +22,13 @@ from typing import Any
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from tests.bench_spark import count_ten
 from tests.bench_spark.staleness import Runs, measure, stale, submit, with_duckdb, write_history
+from tests.histories.lake import CLUSTER
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import REPOSITORY
 from tests.lab.machine.hidden import without_hypothesis
 from tests.lab.spark.standalone import SparkCluster
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics
-from tests.spark.lake import CLUSTER
 
 OUTPUT = REPOSITORY / "build" / "bench" / "spark.json"
 Results = dict[str, Any]

@@ -26,8 +26,8 @@ import pyarrow.parquet as pq
 
 from airflow_kafka_groups.spark.bundle import APPLICATION
 from tests.bench_spark.processes import running
-from tests.spark.histories import ARROW_SCHEMA, START, snapshot_id
-from tests.spark.lake import CLUSTER, write_manifest
+from tests.histories.lake import CLUSTER, write_manifest
+from tests.histories.shorthand import ARROW_SCHEMA, START, snapshot_id
 
 IDLE_FROM = 4
 """One group in four stands still, one in ten is never Empty; all others commit in every hour."""

@@ -24,7 +24,7 @@ from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.snapshot_groups import SnapshotGroup
-from tests.spark.reference import Observation, judge_slowly
+from tests.histories.reference import Observation, judge_slowly
 
 CLUSTER = "prod"
 

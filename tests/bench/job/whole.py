@@ -14,7 +14,7 @@ from tests.bench.job.steps import Steps, Taken
 from tests.lab.errors import LabError
 from tests.lab.workload.groups import list_groups, seed_groups
 
-CLUSTER = "c"  # also in tests.spark.lake: the Spark job is run as its benchmark runs it
+CLUSTER = "c"  # also in tests.histories.lake: the Spark job is run as its benchmark runs it
 MIN_IDLE_SECONDS = 1
 JUDGES = ("spark", "reference")
 _OPERATORS = "airflow_kafka_groups.operators"

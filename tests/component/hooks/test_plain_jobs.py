@@ -19,11 +19,11 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from tests.histories.judged import verdicts, write_hour
+from tests.histories.lake import CLUSTER
+from tests.histories.shorthand import snapshot_id
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 from tests.lab.servers.sftp_server import SftpServer, sftp_path
-from tests.spark.histories import snapshot_id
-from tests.spark.judged import verdicts, write_hour
-from tests.spark.lake import CLUSTER
 
 VERDICTS = {"stale": "stale", "moving": "moving", "new": "settling"}
 

@@ -38,9 +38,9 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session import settings_of
+from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet
-from tests.spark.histories import rows_of, seen
 from tests.spark.kafka import add, fill, write_properties
 from tests.unit.maintenance.plan.plans import group
 from tests.unit.maintenance.plan.plans import plan as deletion_plan

@@ -14,10 +14,10 @@ from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.kafka.recreated import _logs_of, logs_since, went_backwards
+from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
-from tests.spark.histories import rows_of, seen
 from tests.spark.kafka import fill
 from tests.unit.contracts.test_manifest import MANIFEST
 

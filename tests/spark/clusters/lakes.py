@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.histories.lake import write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 from tests.lab.jars import REPOSITORY
 from tests.lab.spark.jars import lake_jars
 from tests.spark.conftest import SETTINGS
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.lake import write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -14,6 +14,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from tests.histories.judged import verdict_folder
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.oidc import Provider
 from tests.lab.spark.standalone import SparkCluster
@@ -29,10 +32,7 @@ from tests.spark.clusters.shipping import (
     summary,
     together,
 )
-from tests.spark.histories import seen
-from tests.spark.judged import verdict_folder
 from tests.spark.kafka import committed, write_properties
-from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.kafka("4.1.0"), pytest.mark.timeout(800)]  # two or three jobs
 

@@ -16,13 +16,13 @@ from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.properties import load_properties
+from tests.histories.lake import write_snapshot
+from tests.histories.shorthand import looked_up, rows_of, seen
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.histories import looked_up, rows_of, seen
 from tests.spark.kafka import add, fresh_topics, write_properties
-from tests.spark.lake import write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -21,13 +21,13 @@ from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, ru
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
 from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
+from tests.histories.lake import write_snapshot
+from tests.histories.shorthand import START, hour, looked_up, rows_of, seen
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.histories import START, hour, looked_up, rows_of, seen
 from tests.spark.kafka import fresh_topics, write_properties
-from tests.spark.lake import write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

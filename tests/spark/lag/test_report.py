@@ -21,7 +21,7 @@ from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write
 from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES, Sums
 from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.contracts.paths import TableName
-from tests.spark.histories import SnapshotRow, hour, looked_up, rows_of, seen
+from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.jobs import lag_report as job
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 
 pytestmark = pytest.mark.spark
 

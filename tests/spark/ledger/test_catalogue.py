@@ -18,12 +18,12 @@ from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from tests.histories.judged import judge, verdict_summary, write_hour
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import snapshot
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.judged import judge, verdict_summary, write_hour
 from tests.spark.kafka import fill, write_properties
-from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

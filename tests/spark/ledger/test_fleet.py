@@ -18,8 +18,8 @@ from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
-from tests.spark.histories import HOUR, seen, snapshot_id
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, seen, snapshot_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

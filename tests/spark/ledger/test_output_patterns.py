@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report
-from tests.spark.histories import seen
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 
 pytestmark = pytest.mark.spark
 

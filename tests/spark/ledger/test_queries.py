@@ -15,10 +15,10 @@ from pyspark.sql import Row, SparkSession
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA, OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from tests.histories.judged import judge
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
 from tests.pages import DOCS
-from tests.spark.histories import HOUR, hour, seen, snapshot_id
-from tests.spark.judged import judge
-from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

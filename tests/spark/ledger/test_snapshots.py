@@ -16,8 +16,8 @@ from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
 from airflow_kafka_groups.arrow.staleness.reduction import Reduction
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.ids import is_id
-from tests.spark.histories import ARROW_SCHEMA, seen, snapshot_id
-from tests.spark.lake import CLUSTER, write_data, write_manifest, write_snapshot
+from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
+from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 
 pytestmark = pytest.mark.spark
 

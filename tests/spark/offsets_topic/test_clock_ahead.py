@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from tests.spark.histories import hour
+from tests.histories.shorthand import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

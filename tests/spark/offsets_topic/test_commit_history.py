@@ -21,12 +21,12 @@ from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPE
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
+from tests.histories.shorthand import expect, hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer, Protocol
 from tests.lab.workload.topics import create_topics
 from tests.lab.workload.transactions import open_transaction
-from tests.spark.histories import expect, hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -33,13 +33,13 @@ from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
+from tests.histories.lake import write_manifest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import committing
 from tests.lab.workload.topics import create_topics, produce
 from tests.spark.kafka import write_properties
-from tests.spark.lake import write_manifest
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

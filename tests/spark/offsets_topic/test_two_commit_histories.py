@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.offsets_topic import reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
 from airflow_kafka_groups.spark.session import settings_of
-from tests.spark.histories import hour
+from tests.histories.shorthand import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

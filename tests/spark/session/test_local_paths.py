@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
-from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
-from tests.spark.judged import hour_rows, judge, write_hour
-from tests.spark.lake import CLUSTER
+from tests.histories.judged import hour_rows, judge, write_hour
+from tests.histories.lake import CLUSTER
+from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

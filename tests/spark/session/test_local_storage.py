@@ -10,9 +10,9 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from tests.spark.histories import snapshot_id
-from tests.spark.judged import judge, write_hour
-from tests.spark.lake import CLUSTER
+from tests.histories.judged import judge, write_hour
+from tests.histories.lake import CLUSTER
+from tests.histories.shorthand import snapshot_id
 
 pytestmark = pytest.mark.safety
 

@@ -14,9 +14,9 @@ from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from tests.spark.histories import snapshot_id
-from tests.spark.judged import judge, verdicts, write_hour
-from tests.spark.lake import CLUSTER
+from tests.histories.judged import judge, verdicts, write_hour
+from tests.histories.lake import CLUSTER
+from tests.histories.shorthand import snapshot_id
 
 pytestmark = pytest.mark.spark
 

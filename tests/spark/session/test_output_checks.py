@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
-from tests.spark.judged import judge, verdict_folder, write_hour
+from tests.histories.judged import judge, verdict_folder, write_hour
 
 pytestmark = pytest.mark.safety
 

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
-from tests.spark.histories import seen
-from tests.spark.judged import judge, write_hour
+from tests.histories.judged import judge, write_hour
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 from tests.spark.kafka import write_properties
-from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

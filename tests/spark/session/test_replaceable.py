@@ -14,9 +14,9 @@ from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, stora
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
-from tests.spark.histories import seen
-from tests.spark.judged import judge, verdict_folder, verdict_summary, write_hour
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -17,9 +17,9 @@ from airflow_kafka_groups.spark.application import main
 from airflow_kafka_groups.spark.jobs import roll_up
 from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_hidden
 from airflow_kafka_groups.spark.session import settings_of
-from tests.spark.histories import HOUR, SnapshotRow, hour, seen
-from tests.spark.judged import judge, verdicts
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge, verdicts
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, SnapshotRow, hour, seen
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

@@ -21,8 +21,8 @@ from airflow_kafka_groups.spark import session_on_demand
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
-from tests.spark.judged import NoSession, verdicts, write_hour
-from tests.spark.lake import CLUSTER
+from tests.histories.judged import NoSession, verdicts, write_hour
+from tests.histories.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
 IDLE = ("--min-idle", "1h")

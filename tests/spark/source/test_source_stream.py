@@ -31,11 +31,11 @@ from airflow_kafka_groups.spark.source.state import ChangeState
 from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, changes
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
+from tests.histories.shorthand import hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import create_topics
 from tests.pages import ROOT
-from tests.spark.histories import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

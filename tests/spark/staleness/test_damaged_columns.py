@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.judged import judge
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 
 pytestmark = pytest.mark.spark
 

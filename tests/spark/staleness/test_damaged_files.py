@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError
 from airflow_kafka_groups.arrow.staleness.observations import reduce_file
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
-from tests.spark.histories import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
+from tests.histories.shorthand import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
 
 pytestmark = pytest.mark.spark
 

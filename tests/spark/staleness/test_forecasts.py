@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.spark.histories import SnapshotRow, expect, hour, seen, verdicts
+from tests.histories.shorthand import SnapshotRow, expect, hour, seen, verdicts
 
 pytestmark = pytest.mark.spark
 

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from tests.spark.histories import HOUR, hour, seen
-from tests.spark.judged import judge, verdicts
-from tests.spark.lake import CLUSTER, flip_a_bit, write_snapshot
+from tests.histories.judged import judge, verdicts
+from tests.histories.lake import CLUSTER, flip_a_bit, write_snapshot
+from tests.histories.shorthand import HOUR, hour, seen
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

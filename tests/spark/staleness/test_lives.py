@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from tests.spark.histories import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
+from tests.histories.shorthand import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
 
 pytestmark = pytest.mark.spark
 

@@ -15,9 +15,9 @@ from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from tests.spark.histories import seen, snapshot_id
-from tests.spark.judged import hour_rows, judge, verdicts, write_hour
-from tests.spark.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
+from tests.histories.judged import hour_rows, judge, verdicts, write_hour
+from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ import pytest
 from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError
 from airflow_kafka_groups.arrow.staleness.observations import combined, reduce_batches, reduce_file
-from tests.spark.histories import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
+from tests.histories.shorthand import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
 
 NAME = snapshot_id(0)
 BIGGEST = 2**63 - 1

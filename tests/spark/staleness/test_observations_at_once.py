@@ -10,8 +10,8 @@ import pytest
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts.ids import new_id
-from tests.spark.judged import judge, write_hour
-from tests.spark.lake import CLUSTER
+from tests.histories.judged import judge, write_hour
+from tests.histories.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
 TABLE = f"{CLUSTER}/tables/observations"

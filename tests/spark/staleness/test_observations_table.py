@@ -22,9 +22,9 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.staleness.observations_table import add_observations
-from tests.spark.histories import HOUR, snapshot_id
-from tests.spark.judged import judge, verdicts, write_hour
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge, verdicts, write_hour
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, snapshot_id
 from tests.spark.staleness.test_observation_store import HOURS, manifest_of
 
 pytestmark = pytest.mark.spark

@@ -13,9 +13,9 @@ from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.maintenance.storage import Layout
-from tests.spark.histories import HOUR, hour, judged, lives, reduced, seen
-from tests.spark.judged import judge, verdicts
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge, verdicts
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, hour, judged, lives, reduced, seen
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 DAY = 24

@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.spark.session import settings_of
 from airflow_kafka_groups.spark.staleness import reduction
-from tests.spark.histories import snapshot_id
-from tests.spark.judged import hour_rows, judge, verdicts, write_hour
-from tests.spark.lake import CLUSTER, write_data, write_manifest
+from tests.histories.judged import hour_rows, judge, verdicts, write_hour
+from tests.histories.lake import CLUSTER, write_data, write_manifest
+from tests.histories.shorthand import snapshot_id
 from tests.spark.staleness.test_observation_store import HOURS, cut_off, file_of, of_another
 
 pytestmark = pytest.mark.spark

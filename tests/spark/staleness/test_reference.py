@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from tests.spark.histories import HOUR, expect, hour, judged, lives, reduced, verdicts
-from tests.spark.reference import Observation, judge_slowly, rows_of
+from tests.histories.reference import Observation, judge_slowly, rows_of
+from tests.histories.shorthand import HOUR, expect, hour, judged, lives, reduced, verdicts
 
 pytestmark = pytest.mark.spark
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
-from tests.spark.histories import HOUR, expect, hour, seen, snapshot_id, verdicts
-from tests.spark.judged import judge
-from tests.spark.judged import verdicts as written
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge
+from tests.histories.judged import verdicts as written
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, expect, hour, seen, snapshot_id, verdicts
 
 pytestmark = pytest.mark.spark
 

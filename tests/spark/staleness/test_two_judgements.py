@@ -17,9 +17,9 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from tests.spark.histories import HOUR, hour, seen, snapshot_id
-from tests.spark.judged import judge, verdict_folder, verdict_summary
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.judged import judge, verdict_folder, verdict_summary
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.staleness import observations
-from tests.spark.judged import judge, write_hour
+from tests.histories.judged import judge, write_hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -9,8 +9,8 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from tests.spark.histories import HOUR, expect, lives, reduced, seen, verdicts
-from tests.spark.histories import judged as judge
+from tests.histories.shorthand import HOUR, expect, lives, reduced, seen, verdicts
+from tests.histories.shorthand import judged as judge
 
 pytestmark = pytest.mark.spark
 

@@ -17,10 +17,10 @@ from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from airflow_kafka_groups.spark.bundle import main as bundle
+from tests.histories.judged import verdict_folder
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 from tests.lab.spark.archive import quick_options
-from tests.spark.histories import seen
-from tests.spark.judged import verdict_folder
-from tests.spark.lake import CLUSTER, write_snapshot
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

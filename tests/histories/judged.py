@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine
-from tests.spark.histories import HOUR, SnapshotRow, seen, snapshot_id
-from tests.spark.lake import CLUSTER, write_snapshot
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import HOUR, SnapshotRow, seen, snapshot_id
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

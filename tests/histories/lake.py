@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tests.spark.histories import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
+from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 
 CLUSTER = "c"
 

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from tests.spark.histories import SnapshotRow, seen
+from tests.histories.shorthand import SnapshotRow, seen
 
 
 @dataclass(frozen=True, kw_only=True)
