@@ -17,12 +17,13 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "airflow_kafka_groups"
 
 ELSEWHERE = {
-    "arrow/": "spark/staleness/test_judge_staleness.py",
-    "arrow/files/": "spark/session/test_local_paths.py",
+    "arrow/": "unit/arrow/files/test_output_checks.py",
+    "arrow/files/": "unit/arrow/files/test_local_storage.py",
     "arrow/files/job_files.py": "spark/staleness/test_two_judgements.py",
-    "arrow/lag/": "spark/lag/test_report.py",
+    "arrow/lag/": "unit/arrow/lag/test_report.py",
+    "arrow/ledger/": "unit/arrow/ledger/test_snapshots.py",
     "arrow/offsets_topic/": "spark/offsets_topic/test_offsets_log.py",
-    "arrow/ledger/": "spark/ledger/test_snapshots.py",
+    "arrow/staleness/": "unit/arrow/staleness/test_observation_store.py",
     "__main__.py": "unit/cli/test_main.py",
     "cli/": "unit/cli/test_main.py",
     "cli/commands/": "unit/cli/commands/test_reading.py",
@@ -128,9 +129,9 @@ def modules() -> list[str]:
 
 @cache
 def mirror(module: str) -> Path:
-    """Return the file with the tests of a module. Those of the jobs are in folders by subject."""
+    """Return the file with the tests of a module. Those of Spark are in folders by subject."""
     folder, _, name = module.rpartition("/")
-    if folder.startswith(("arrow", "spark")):
+    if folder.startswith("spark"):
         return next((ROOT / "tests/spark").rglob(f"test_{name}"), ROOT / "tests/spark" / f"test_{name}")
     places = [ROOT / "tests" / kind / folder / f"test_{name}" for kind in ("unit", "exhaustive", "component")]
     return next((place for place in places if place.exists()), places[0])

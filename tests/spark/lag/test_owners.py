@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
-from tests.spark.lag.test_report import GROUPS, OWNERS
+from tests.unit.arrow.lag.test_report import GROUPS, OWNERS
 
 pytestmark = pytest.mark.spark
 

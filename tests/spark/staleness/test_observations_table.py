@@ -25,7 +25,7 @@ from airflow_kafka_groups.spark.staleness.observations_table import add_observat
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id
-from tests.spark.staleness.test_observation_store import HOURS, manifest_of
+from tests.unit.arrow.staleness.test_observation_store import HOURS, manifest_of
 
 pytestmark = pytest.mark.spark
 

@@ -17,7 +17,7 @@ from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, hour, judged, lives, reduced, seen
 
-pytestmark = [pytest.mark.spark, pytest.mark.safety]
+pytestmark = pytest.mark.safety
 DAY = 24
 
 

@@ -13,8 +13,6 @@ from airflow_kafka_groups.arrow.staleness.observations import reduce_file
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from tests.histories.shorthand import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
 
-pytestmark = pytest.mark.spark
-
 STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]
 HEADER = 24
 """At least the bytes before a page's content. Checksums cover the content only."""

@@ -12,8 +12,6 @@ from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from tests.histories.shorthand import HOUR, expect, lives, reduced, seen, verdicts
 from tests.histories.shorthand import judged as judge
 
-pytestmark = pytest.mark.spark
-
 IDLE = "idle for 2.0 h (3 snapshots); the policy requires 2.0 h and 2 snapshots"
 CONNECT = "protocol type connect: another program keeps its own state in this group"
 HIDDEN = "no committed offset is visible: a broker removes such a group by itself, so some may be hidden"

@@ -13,7 +13,6 @@ from airflow_kafka_groups.contracts.ids import new_id
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER
 
-pytestmark = pytest.mark.spark
 TABLE = f"{CLUSTER}/tables/observations"
 
 

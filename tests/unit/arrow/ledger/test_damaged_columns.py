@@ -13,8 +13,6 @@ from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 
-pytestmark = pytest.mark.spark
-
 TEXTS = ("run_id", "group_id", "group_type", "protocol_type", "state", "error", "topic", "metadata")
 NO_TEXT = pa.array([b"\xff"], pa.binary()).view(pa.string())
 

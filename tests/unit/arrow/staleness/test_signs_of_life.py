@@ -14,8 +14,6 @@ from tests.histories.judged import verdicts as written
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, expect, hour, seen, snapshot_id, verdicts
 
-pytestmark = pytest.mark.spark
-
 MEMBER: dict[str, Any] = {"state": "Stable", "members": 1}
 SIGNS: dict[str, dict[str, Any]] = {
     "member": MEMBER,

@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.files import local_disk
 
-pytestmark = [pytest.mark.spark, pytest.mark.safety]
+pytestmark = pytest.mark.safety
 
 
 def test_a_file_that_is_deleted_while_its_folder_is_listed_is_no_error(

@@ -20,7 +20,7 @@ from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.staleness import observations
 from tests.histories.judged import judge, write_hour
 
-pytestmark = [pytest.mark.spark, pytest.mark.safety]
+pytestmark = pytest.mark.safety
 
 
 @pytest.mark.parametrize(

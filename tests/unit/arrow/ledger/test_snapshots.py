@@ -19,8 +19,6 @@ from airflow_kafka_groups.contracts.ids import is_id
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 
-pytestmark = pytest.mark.spark
-
 
 def find(base: Path, **options: Any) -> History:
     return find_history(LocalStorage(), base.as_uri(), CLUSTER, **options)

@@ -23,8 +23,6 @@ from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
 from airflow_kafka_groups.contracts.paths import TableName
 from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen
 
-pytestmark = pytest.mark.spark
-
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]
 OWNERS = {"a.1": "team", "a.2": "team", "ab": "rest", "mon-1": "ops"}
 SECONDS_OF_2026 = 1_767_225_600

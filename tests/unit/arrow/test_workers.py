@@ -9,8 +9,6 @@ import pytest
 
 from airflow_kafka_groups.arrow.workers import Workers
 
-pytestmark = pytest.mark.spark
-
 
 def test_results_come_in_order_and_no_more_than_a_few_are_kept() -> None:
     asked: list[int] = []

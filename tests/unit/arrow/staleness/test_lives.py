@@ -14,8 +14,6 @@ from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from tests.histories.shorthand import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
 
-pytestmark = pytest.mark.spark
-
 Offsets = dict[tuple[str, int], Committed]
 STALE = {"verdict": "stale", "idle_since": hour(2), "observations": 3}
 MOVED = {("t", 0): 11}

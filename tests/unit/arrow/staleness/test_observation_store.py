@@ -19,8 +19,6 @@ from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 
-pytestmark = pytest.mark.spark
-
 HOURS = range(3)
 
 

@@ -15,8 +15,6 @@ from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from tests.histories.reference import Observation, judge_slowly, rows_of
 from tests.histories.shorthand import HOUR, expect, hour, judged, lives, reduced, verdicts
 
-pytestmark = pytest.mark.spark
-
 SNAPSHOTS = 8
 INCOMPLETE = [place + 0.5 for place in range(SNAPSHOTS - 1)]
 POLICIES = [

@@ -8,8 +8,6 @@ import pytest
 
 from tests.histories.shorthand import SnapshotRow, expect, hour, seen, verdicts
 
-pytestmark = pytest.mark.spark
-
 Ends = tuple[int | None, int | None]
 
 
