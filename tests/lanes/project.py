@@ -43,8 +43,8 @@ _OLD = "kafka28 or kafka39 or test_keep_alive.py or test_lab.py or test_lost_del
 _NO_SHARED_CLUSTER = " or ".join(
     f"test_{name}.py"
     for name in (
-        *("observation_store", "private_submit", "source_security", "security", "fleet", "verdicts"),
-        *("roll_up", "preflight", "forecasts", "offsets_log", "snapshots", "backlog_record", "backlog"),
+        *("judge_staleness", "observations_table", "reduction", "private_submit", "source_security", "security"),
+        *("fleet", "roll_up", "preflight", "offsets_log", "backlog_record", "backlog"),
     )
 )
 PARTS = {
