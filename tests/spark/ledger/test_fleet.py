@@ -13,11 +13,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, SnapshotError
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
+from tests.histories.judged import NoSession
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, seen, snapshot_id
 
@@ -90,23 +91,23 @@ def test_each_cluster_has_its_own_commits(spark: SparkSession, tmp_path: Path) -
     assert "b-commits has no summary of commit_history" in summary["failed"]["b"]
 
 
-def test_an_error_that_nobody_foresaw_holds_no_other_up(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_error_that_nobody_foresaw_holds_no_other_up(tmp_path: Path) -> None:
     def judge(cluster: str) -> dict[str, Any]:
         if cluster == "a":
             raise RuntimeError("out of luck")
         return {"snapshot_id": "s", "groups": 1, "verdicts": {"stale": 1}, "lag": 2, "warnings": [], "seconds": 0.1}
 
-    done, failed = of_each_cluster(storage_of(spark, tmp_path.as_uri()), tmp_path.as_uri(), ["a", "b"], judge)
+    done, failed = of_each_cluster(LocalStorage(), tmp_path.as_uri(), ["a", "b"], judge)
     assert failed == {"a": "RuntimeError: out of luck"}
     assert (list(done), fleet_summary(done, failed)["groups"]) == (["b"], 1)
 
 
-def test_a_folder_without_clusters_is_an_error(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_folder_without_clusters_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
-        clusters_in(storage_of(spark, tmp_path.as_uri()), tmp_path.as_uri(), ["*"])
-    with pytest.raises(SnapshotError):
-        run(spark, parse_arguments(given(tmp_path, "notes")))
+        clusters_in(LocalStorage(), tmp_path.as_uri(), ["*"])
+    with NoSession() as session, pytest.raises(SnapshotError):
+        run(session, parse_arguments(given(tmp_path, "notes")))
 
 
 @pytest.mark.parametrize(
