@@ -8,16 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.jobs import lag_report as job
+from tests.histories.judged import NoSession
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
-
-pytestmark = pytest.mark.spark
 
 NAME = f"snapshot_id={snapshot_id(1)}"
 
@@ -28,11 +26,16 @@ def arguments(tmp_path: Path) -> Any:
     return job.parse_arguments(["--base", str(tmp_path), "--cluster", CLUSTER])
 
 
+def report(arguments: Any) -> dict[str, Any]:
+    with NoSession() as session:
+        return job.run(session, arguments)
+
+
 @pytest.mark.parametrize("table", ["partitions", "groups", "topics", "owners"])
 def test_what_another_job_deleted_while_it_was_written_is_noticed(
-    spark: SparkSession, tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch, table: str
+    tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch, table: str
 ) -> None:
-    assert job.run(spark, arguments)["partitions"] == 2
+    assert report(arguments)["partitions"] == 2
     folder = tmp_path / CLUSTER / "tables" / f"lag_{table}" / NAME
     verify = ReplacedFolder.verify
 
@@ -42,24 +45,24 @@ def test_what_another_job_deleted_while_it_was_written_is_noticed(
 
     monkeypatch.setattr(ReplacedFolder, "verify", replaced)
     with pytest.raises(JobError, match=rf"lag_{table}/.* does not have the rows .* written: another job wrote there"):
-        job.run(spark, arguments)
+        report(arguments)
     assert not list((tmp_path / CLUSTER / "summaries" / "lag_partitions").glob("*.json"))
 
 
 def test_a_job_that_reports_at_the_same_time_is_noticed(
-    spark: SparkSession, tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, arguments: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     list_files = Storage.files
 
     def reported_meanwhile(storage: Storage, folder: str) -> list[str]:
         if folder.endswith(f"lag_topics/{NAME}"):
             monkeypatch.setattr(Storage, "files", list_files)
-            job.run(spark, arguments)
+            report(arguments)
         return list_files(storage, folder)
 
     monkeypatch.setattr(Storage, "files", reported_meanwhile)
     with pytest.raises(JobError, match=r"of another job, which reported at the same time\. Run it again"):
-        job.run(spark, arguments)
-    assert job.run(spark, arguments)["partitions"] == 2
+        report(arguments)
+    assert report(arguments)["partitions"] == 2
     (file,) = (tmp_path / CLUSTER / "tables" / "lag_partitions" / NAME).iterdir()
     assert pq.read_table(file).num_rows == 2
