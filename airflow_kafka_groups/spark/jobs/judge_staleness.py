@@ -112,6 +112,8 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
             return run(session, arguments)
     session, started = spark, time.monotonic()
     require_packages(WORKER_PACKAGES)
+    if arguments.commit_history or (arguments.kafka_properties and arguments.commit_log != OFF):
+        session.get()  # or fail, before anything is deleted
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         session.require_shared(arguments.output)
         require_replaceable(

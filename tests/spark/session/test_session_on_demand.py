@@ -21,7 +21,7 @@ from airflow_kafka_groups.spark import session_on_demand
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
-from tests.histories.judged import NoSession, verdicts, write_hour
+from tests.histories.judged import NoSession, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
@@ -208,3 +208,12 @@ def test_a_session_for_many_partitions_is_no_machine_with_many_cores(
     with SessionOnDemand("a job", session) as on_demand, Workers(on_demand.cores, is_local=True) as workers:
         assert next(workers.each(str, snapshots)) == (0, "0")
     assert next(snapshots) == at_once
+
+
+def test_without_spark_no_verdict_loses_what_vouches_for_it(tmp_path: Path) -> None:
+    write_hour(tmp_path, 0)
+    assert run_alone("judge_staleness", str(tmp_path), *IDLE).returncode == 0
+    before = verdict_summary(tmp_path, 0).read_bytes()
+    for more in (["--commit-history", "history"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
+        assert run_alone("judge_staleness", str(tmp_path), *IDLE, *more).returncode == 1
+        assert verdict_summary(tmp_path, 0).read_bytes() == before
