@@ -34,7 +34,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
 
     def __init__(self, job: str, found: SparkSession | None = None) -> None:
         self._job, self._found = job, found or _running_session()
-        self._machine = None if self._found is not None else this_machine()
+        self._machine = None if self._found is not None or _has_jvm() else this_machine()
         self._started: SparkSession | None = None
         self._prepared: SparkSession | None = None
         self._ends = ExitStack()
@@ -108,7 +108,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         from airflow_kafka_groups.spark.preflight import SETTINGS
         from airflow_kafka_groups.spark.session import settings_kept
 
-        spark = self._found
+        spark = self._found or _running_session()  # a user may have started one by now
         if spark is None:
             # Recording the Python call site of each column is useful only in notebooks, and doubles the calls to the
             # JVM.
@@ -121,6 +121,12 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         self._ends.enter_context(settings_kept(spark, *SETTINGS))
         self._ends.enter_context(options_hidden(spark))
         return spark
+
+
+def _has_jvm() -> bool:
+    """Return whether this process has a JVM, which keeps what its first session was configured with."""
+    context = sys.modules.get("pyspark.core.context")
+    return context is not None and context.SparkContext._jvm is not None
 
 
 def _running_session() -> SparkSession | None:

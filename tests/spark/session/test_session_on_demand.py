@@ -165,6 +165,7 @@ def test_a_path_without_a_scheme_may_be_of_another_storage(
     assert known == ThisMachine(None, False)
     monkeypatch.setattr(session_on_demand, "this_machine", lambda: known)
     monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    monkeypatch.setattr(session_on_demand, "_has_jvm", lambda: False)
 
     def started(_: Any) -> SparkSession:
         raise JobError("it starts")
@@ -217,3 +218,22 @@ def test_without_spark_no_verdict_loses_what_vouches_for_it(tmp_path: Path) -> N
     for more in (["--commit-history", "history"], ["--commit-log", "auto", "--kafka-properties", "kafka.properties"]):
         assert run_alone("judge_staleness", str(tmp_path), *IDLE, *more).returncode == 1
         assert verdict_summary(tmp_path, 0).read_bytes() == before
+
+
+def test_a_jvm_that_is_there_decides_by_what_it_was_started_with(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Such as that of a notebook whose session was stopped: the next one has its master and its storage."""
+    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    with SessionOnDemand("a job") as session:
+        assert session._machine is None
+
+
+def test_a_session_that_a_user_starts_meanwhile_stays(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    stopped: list[SparkSession] = []
+    monkeypatch.setattr(SparkSession, "stop", stopped.append)
+    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    with SessionOnDemand("a job") as session:
+        monkeypatch.setattr(session_on_demand, "_running_session", lambda: spark)
+        assert session.start() is spark
+    assert not stopped
