@@ -15,14 +15,20 @@ _MASTER = re.compile(r"local(?:\[(?P<cores>\*|[1-9]\d*)(?:,\s*\d+)?\])?")
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
-_CONFIGURATION = ("spark-defaults.conf", "spark-env.sh")
+_JVM_OPTIONS = (_ARGUMENTS, "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
+_PROPERTY = "-Dspark."
+"""How a JVM's option for a property of Spark's begins."""
+
+_CONFIGURATION = ("spark-defaults.conf", "spark-env.sh", "java-opts")
 """Files in which a site sets what only a JVM reads."""
 
 _LISTENERS = ("spark.extraListeners", "spark.plugins", "spark.sql.queryExecutionListeners")
 """Properties by which somebody follows each application, such as one who records its lineage."""
 
 _OTHER_PATHS = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name", "spark.driver.extraClassPath")
-"""Properties that may make a path without a scheme that of another storage."""
+_CLASS_PATHS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
+_HADOOP_FILES = "*-site.xml"
+"""What may make a path without a scheme that of another storage: properties, variables, files."""
 
 
 class ThisMachine(NamedTuple):
@@ -51,8 +57,8 @@ def this_machine(environment: Mapping[str, str] = os.environ) -> ThisMachine | N
         return None
     cores = master["cores"] or "1"
     elsewhere = any(properties.get(name) for name in _OTHER_PATHS)
-    elsewhere = elsewhere or any(environment.get(name) for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))
-    elsewhere = elsewhere or any((folder / "core-site.xml").exists() for folder in _folders(environment))
+    elsewhere = elsewhere or any(environment.get(name) for name in _CLASS_PATHS)
+    elsewhere = elsewhere or any(any(folder.glob(_HADOOP_FILES)) for folder in _folders(environment))
     return ThisMachine(None if cores == "*" else int(cores), not elsewhere)
 
 
@@ -66,8 +72,10 @@ def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
     files = (folder / name for folder in _folders(environment) for name in _CONFIGURATION)
     if environment.get("MASTER") or any(file.exists() for file in files):
         return None
+    if any(_PROPERTY in environment.get(name, "") for name in _JVM_OPTIONS):
+        return None
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-    parser.add_argument("--master", default="local[*]")
+    parser.add_argument("--master")
     parser.add_argument("--conf", "-c", action="append", default=[])
     parser.add_argument("--properties-file")
     parser.add_argument("--driver-class-path")
@@ -77,7 +85,8 @@ def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
         return None
     if given.properties_file or given.driver_class_path:
         return None
-    return {"spark.master": given.master} | dict(each.partition("=")[::2] for each in given.conf)
+    properties = dict(each.partition("=")[::2] for each in given.conf)
+    return properties | ({"spark.master": given.master} if given.master else {})
 
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:
@@ -87,4 +96,6 @@ def _folders(environment: Mapping[str, str]) -> list[Path]:
     if home := environment.get("SPARK_HOME"):
         return [Path(home, "conf")]
     found = find_spec("pyspark")
-    return [Path(home, "conf") for home in (found and found.submodule_search_locations) or ()]
+    homes = (found and found.submodule_search_locations) or ()
+    # The last one: pyspark is that of a Spark on the path of Python's modules.
+    return [Path(home, inner, "conf") for home in homes for inner in ("", "spark-distribution", "../..")]

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -113,6 +114,8 @@ def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path, more: l
         ),
         ({"PYSPARK_SUBMIT_ARGS": "--conf spark.master=local[*,2] pyspark-shell"}, None),
         ({"PYSPARK_SUBMIT_ARGS": "--master=local[2,4] pyspark-shell"}, 2),
+        ({"PYSPARK_SUBMIT_ARGS": "--master local[2] --conf spark.master=local[3] pyspark-shell"}, 2),
+        ({"JAVA_TOOL_OPTIONS": "-Dfile.encoding=UTF-8", "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1"}, None),
     ],
 )
 def test_a_session_of_this_machine_alone_need_not_start(
@@ -126,6 +129,10 @@ def test_a_session_of_this_machine_alone_need_not_start(
     [
         {"PYSPARK_SUBMIT_ARGS": "--master spark://m:7077 pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--master local-cluster[2,1,1024] pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--master spark://m:7077 --conf spark.master=local pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--driver-java-options -Dspark.hadoop.fs.defaultFS=hdfs://n:8020 pyspark-shell"},
+        {"SPARK_SUBMIT_OPTS": "-Dspark.master=spark://m:7077"},
+        {"JAVA_TOOL_OPTIONS": "-Dspark.eventLog.enabled=true"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.eventLog.enabled=true pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.extraListeners=io.a.Listener pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--properties-file site.conf pyspark-shell"},
@@ -139,7 +146,7 @@ def test_a_session_of_a_cluster_or_that_somebody_follows_starts(tmp_path: Path, 
     assert this_machine({"SPARK_HOME": str(tmp_path), **environment}) is None
 
 
-@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-env.sh"])
+@pytest.mark.parametrize("name", ["spark-defaults.conf", "spark-env.sh", "java-opts"])
 def test_what_only_a_jvm_reads_starts_it(tmp_path: Path, name: str) -> None:
     (tmp_path / "conf").mkdir()
     (tmp_path / "conf" / name).touch()
@@ -148,11 +155,32 @@ def test_what_only_a_jvm_reads_starts_it(tmp_path: Path, name: str) -> None:
     assert this_machine({"SPARK_HOME": str(tmp_path), "SPARK_CONF_DIR": str(tmp_path)}) == ThisMachine(None, True)
 
 
+@pytest.mark.parametrize("name", ["core-site.xml", "hive-site.xml"])
+def test_hadoops_files_beside_sparks_may_name_another_storage(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    assert this_machine({"SPARK_CONF_DIR": str(tmp_path)}) == ThisMachine(None, False)
+
+
+def test_a_spark_whose_python_is_on_the_path_has_its_configuration_around_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without SPARK_HOME, pyspark finds the Spark that it is in, too."""
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "python" / "pyspark").mkdir(parents=True)
+    found = ModuleSpec("pyspark", None, is_package=True)
+    found.submodule_search_locations = [f"{tmp_path}/python/pyspark"]
+    monkeypatch.setattr(this_machine_module, "find_spec", lambda _: found)
+    assert this_machine({}) == ThisMachine(None, True)
+    (tmp_path / "conf" / "spark-defaults.conf").touch()
+    assert this_machine({}) is None
+
+
 @pytest.mark.parametrize(
     "environment",
     [
         {"HADOOP_CONF_DIR": "/etc/hadoop"},
         {"YARN_CONF_DIR": "/etc/hadoop"},
+        {"SPARK_DIST_CLASSPATH": "/etc/hadoop:/usr/lib/hadoop/*"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.hadoop.fs.defaultFS=hdfs://n:8020 pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "-c spark.driver.extraClassPath=/etc/hadoop pyspark-shell"},
     ],
