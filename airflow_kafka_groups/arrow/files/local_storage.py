@@ -30,12 +30,12 @@ class LocalStorage(Storage):
 
     def local(self, path: str) -> Path:
         """Return the path of a file as Hadoop understands it: ``..`` leads back through no link."""
-        below = path.removeprefix("file:")
-        if below.startswith("//") and below != path:
+        below = path.removeprefix(_scheme(path))
+        if below.startswith("//"):
             host, _, below = below[2:].partition("/")
             if host:
                 raise OSError(f"it is on a machine, {host}: write file:///… for this one")
-            below = f"/{below}"
+            below = f"/{below.lstrip('/')}"
         return Path(os.path.normpath(self._folder / Path(below)))
 
     def direct(self, path: str) -> Path | None:
@@ -46,7 +46,7 @@ class LocalStorage(Storage):
 
     def _parent(self, path: str) -> str | None:
         here = self.local(path)
-        return None if here.parent == here else f"{'file:' * path.startswith('file:')}{here.parent}"
+        return None if here.parent == here else f"{_scheme(path)}{here.parent}"
 
     def _folders(self, folder: str) -> list[str]:
         return local_disk.folders(self.local(folder))
@@ -96,3 +96,8 @@ class LocalStorage(Storage):
 
     def _delete(self, path: str, *, recursive: bool) -> None:
         local_disk.remove(self.local(path), recursive=recursive)
+
+
+def _scheme(path: str) -> str:
+    """Return what a path has before its first slash if it is that of local disks, in letters of whatever size."""
+    return path[:5] if path[:5].lower() == "file:" else ""

@@ -92,7 +92,7 @@ def test_a_local_disk_is_looked_at_by_python_alone(spark: SparkSession, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "{}/", "{}//."])
+@pytest.mark.parametrize("form", ["{}", "file:{}", "file://{}", "file:///{}", "FILE:{}", "{}/", "{}//."])
 def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: Path, form: str) -> None:
     for name in ("a b", "a%20b", "a#b", "a+b", "ä", "a:b", "_a", ".a"):
         folder = form.format(tmp_path / name)
@@ -102,3 +102,15 @@ def test_every_form_of_a_path_leads_to_one_file(spark: SparkSession, tmp_path: P
         assert storage.exists(f"{folder}/x")
         assert storage.files(folder) == ["x"]
         assert name in storage.folders(form.format(tmp_path))
+        beside = storage.beside(folder, "y")
+        storage_of(spark, beside).write_text(beside, "y\n")
+        assert (tmp_path / "y").read_text() == "y\n"
+
+
+def test_a_path_that_is_none_to_hadoop_is_none_without_a_session(spark: SparkSession, tmp_path: Path) -> None:
+    """What is between two slashes and the next one is a machine's name to it."""
+    with pytest.raises(StorageError):
+        storage_of(spark, f"/{tmp_path}")
+    for path in (f"/{tmp_path}/x", f"file:/{tmp_path}/x"):
+        with pytest.raises(StorageError, match="it is on a machine"):
+            LocalStorage().write_text(path, "x")
