@@ -51,7 +51,7 @@ def this_machine(environment: Mapping[str, str] = os.environ) -> ThisMachine | N
     if properties is None or any(environment.get(name) for name in _CONNECT):
         return None
     master = _MASTER.fullmatch(properties.get("spark.master", "local[*]"))
-    if master is None or properties.get("spark.eventLog.enabled", "").lower() == "true":
+    if master is None or properties.get("spark.eventLog.enabled", "").strip().lower() == "true":
         return None
     if any(properties.get(name) for name in _LISTENERS):
         return None

@@ -134,6 +134,7 @@ def test_a_session_of_this_machine_alone_need_not_start(
         {"SPARK_SUBMIT_OPTS": "-Dspark.master=spark://m:7077"},
         {"JAVA_TOOL_OPTIONS": "-Dspark.eventLog.enabled=true"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.eventLog.enabled=true pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--conf 'spark.eventLog.enabled= TRUE' pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.extraListeners=io.a.Listener pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--properties-file site.conf pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "--master 'local pyspark-shell"},
