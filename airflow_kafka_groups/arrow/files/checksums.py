@@ -20,9 +20,9 @@ def checksum_of(path: Path) -> Path:
 def check(content: bytes, checksums: bytes) -> None:
     """Raise ``OSError`` unless a file's content is what its checksums were made of."""
     begins, size = _HEADER.unpack_from(checksums) if len(checksums) >= _HEADER.size else (b"", 0)
-    if begins != b"crc\0" or not size:
+    if begins != b"crc\0":
         return  # Hadoop does not compare with what is no file of checksums either
     view = memoryview(content)
-    found = b"".join(_SUM.pack(zlib.crc32(view[at : at + size])) for at in range(0, len(content), size))
+    found = b"".join(_SUM.pack(zlib.crc32(view[at : at + size])) for at in range(0, len(content), size or 1))
     if found != checksums[_HEADER.size :]:
         raise OSError("Checksum error: it is not what Hadoop wrote, and has a checksum of, beside it")

@@ -42,7 +42,7 @@ class LocalStorage(Storage):
         """Return the path of a file of which Hadoop has no checksums to compare."""
         with self._named(f"{path} cannot be read"):
             here = self.local(path)
-            return None if checksums.checksum_of(here).exists() else here
+            return None if checksums.checksum_of(here).is_file() else here
 
     def _parent(self, path: str) -> str | None:
         here = self.local(path)
@@ -60,7 +60,7 @@ class LocalStorage(Storage):
     def _read(self, path: str) -> bytes:
         here = self.local(path)
         content, beside = here.read_bytes(), checksums.checksum_of(here)
-        if beside.exists():
+        if beside.is_file():
             checksums.check(content, beside.read_bytes())
         return content
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from uuid import uuid4
 
@@ -51,6 +52,29 @@ def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSessi
         judge(tmp_path)
     storage.write_bytes(str(part), content)
     judge(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("checksums", "is_read"),
+    [
+        (b"", True),
+        (b"crc\0\0\0\2", True),
+        (b"crd\0\0\0\2\0wrong", True),
+        (b"crc\0\0\0\2\0", False),
+        (b"crc\0\0\0\0\0wrong", False),
+        (b"crc\0\0\0\2\0wrong", False),
+        (None, True),
+    ],
+)
+def test_a_file_is_read_where_hadoop_reads_it(
+    spark: SparkSession, tmp_path: Path, checksums: bytes | None, is_read: bool
+) -> None:
+    file, beside = tmp_path / "x", tmp_path / ".x.crc"
+    file.write_bytes(bytes(600))
+    beside.mkdir() if checksums is None else beside.write_bytes(checksums)
+    for storage in (HadoopStorage(spark, str(file)), LocalStorage()):
+        with nullcontext() if is_read else pytest.raises(StorageError):
+            assert len(storage.read_bytes(str(file))) == 600
 
 
 def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(

@@ -19,6 +19,7 @@ from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
+from airflow_kafka_groups.spark import this_machine as this_machine_module
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
