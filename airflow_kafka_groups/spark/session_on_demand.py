@@ -114,7 +114,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
             # JVM.
             try:
                 spark = SparkSession.builder.appName(self._job).config(_CALL_SITES, "false").getOrCreate()
-            except SPARK_ERRORS as exc:
+            except (OSError, *SPARK_ERRORS) as exc:  # also where SPARK_HOME has no spark-submit
                 print(exc, file=sys.stderr)
                 raise JobError(f"Spark does not start: {first_line(exc)} {_NO_SESSION}") from exc
             self._ends.callback(spark.stop)
