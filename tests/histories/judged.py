@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
-from airflow_kafka_groups.spark.this_machine import ThisMachine
+from airflow_kafka_groups.spark.session_on_demand import NoSession
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, SnapshotRow, seen, snapshot_id
 
@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-class NoSession(SessionOnDemand):
-    """What the job has where no session runs, whatever else runs in the tests' process or is configured here."""
-
-    def __init__(self) -> None:
-        super().__init__(JOB)
-        self._found, self._machine = None, ThisMachine(cores=None, has_paths=True)
-
-    def start(self) -> SparkSession:
-        raise AssertionError("it needs Spark: give the test's session")
+def no_session() -> NoSession:
+    """Return what a job has where no session runs, whatever else runs in the tests' process or is configured here."""
+    return NoSession(JOB, lambda _: LocalStorage(), "give the test's session")
 
 
 def judge(base: Path, *more: str, spark: SparkSession | None = None) -> dict[str, Any]:
@@ -34,7 +28,7 @@ def judge(base: Path, *more: str, spark: SparkSession | None = None) -> dict[str
     arguments = parse_arguments(given)
     if spark is not None:
         return run(spark, arguments)
-    with NoSession() as none:
+    with no_session() as none:
         return run(none, arguments)
 
 

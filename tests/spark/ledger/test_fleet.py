@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
 from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
-from tests.histories.judged import NoSession
+from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, seen, snapshot_id
 
@@ -106,7 +106,7 @@ def test_a_folder_without_clusters_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
         clusters_in(LocalStorage(), tmp_path.as_uri(), ["*"])
-    with NoSession() as session, pytest.raises(SnapshotError):
+    with no_session() as session, pytest.raises(SnapshotError):
         run(session, parse_arguments(given(tmp_path, "notes")))
 
 

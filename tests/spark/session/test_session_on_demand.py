@@ -21,9 +21,9 @@ from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
 from airflow_kafka_groups.spark import this_machine as this_machine_module
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
 from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
-from tests.histories.judged import NoSession, verdict_summary, verdicts, write_hour
+from tests.histories.judged import no_session, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 
 pytestmark = pytest.mark.spark
@@ -31,7 +31,9 @@ IDLE = ("--min-idle", "1h")
 ROOT = Path(__file__).parents[3]
 
 
-def run_alone(job: str, base: str, *more: str, python: str = "") -> subprocess.CompletedProcess[str]:
+def run_alone(
+    job: str, base: str, *more: str, python: str = "", **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run a job as a program on a machine without Java.
 
     :param python: statements that come first.
@@ -39,7 +41,7 @@ def run_alone(job: str, base: str, *more: str, python: str = "") -> subprocess.C
     program = f"{python}\nimport sys\nfrom airflow_kafka_groups.spark.application import main\nsys.exit(main())"
     command = [sys.executable, "-c", program, job, "--base", base, "--cluster", CLUSTER]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYSPARK"))}
-    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)}
+    given = inherited | {"PATH": "/nowhere", "JAVA_HOME": "/nowhere", "PYTHONPATH": str(ROOT)} | environment
     return subprocess.run([*command, *more], env=given, cwd=base, capture_output=True, text=True, check=False)
 
 
@@ -70,7 +72,7 @@ def test_a_lag_report_of_a_local_snapshot_needs_neither_unless_an_owner_has_a_re
 
 def test_without_spark_the_verdicts_are_those_of_a_session(spark: SparkSession, tmp_path: Path) -> None:
     found = []
-    for name, on_demand in {"a": SessionOnDemand("a job", spark), "b": NoSession()}.items():
+    for name, on_demand in {"a": SessionOnDemand("a job", spark), "b": no_session()}.items():
         base = tmp_path / name
         for number in range(5):
             write_hour(base, number)
@@ -97,7 +99,7 @@ def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path, more: l
     done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more)
     assert done.returncode == 1
     assert "judge_staleness: error: Spark does not start: " in done.stderr.splitlines()[-1]
-    done = judge_alone(str(tmp_path), *more, SPARK_HOME=str(tmp_path))
+    done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more, SPARK_HOME=str(tmp_path))
     assert "judge_staleness: error: Spark does not start: [Errno 2] No such file" in done.stderr.splitlines()[-1]
     without = "import sys\nfrom importlib import util\nfind = util.find_spec\n"
     without += "util.find_spec = lambda name, *_: None if name == 'pyspark' else find(name)"

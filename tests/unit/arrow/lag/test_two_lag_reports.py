@@ -13,7 +13,7 @@ from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.jobs import lag_report as job
-from tests.histories.judged import NoSession
+from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 
@@ -27,7 +27,7 @@ def arguments(tmp_path: Path) -> Any:
 
 
 def report(arguments: Any) -> dict[str, Any]:
-    with NoSession() as session:
+    with no_session() as session:
         return job.run(session, arguments)
 
 
