@@ -13,7 +13,7 @@ from pathlib import Path
 from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
 from airflow_kafka_groups.doctor.finding import Report
 
-_ELSEWHERE = "Nothing, where Spark runs on other machines."
+_ELSEWHERE = "Nothing, where Spark runs on other machines, or where clean-ups run without it."
 
 
 def examine_spark(report: Report) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import logging
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
@@ -15,7 +13,6 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
-_logger = logging.getLogger(__name__)
 
 
 def needs_no_spark(arguments: Sequence[str]) -> bool:
@@ -68,7 +65,6 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
         raise ConfigurationError(name, base, str(exc)) from exc
     except JobError as exc:
         raise MaintenanceError(f"{name}: {exc}") from exc
-    _logger.info(json.dumps(summary))
     if failed := summary.get("failed"):
         raise MaintenanceError(f"{name} failed for {', '.join(failed)}: {failed}")
     return summary

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -171,7 +172,8 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         arguments.setdefault("name", self.task_id)
         if self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
-            run_plain_job(given, open_path("--base", base_of(given)), why)
+            summary = run_plain_job(given, open_path("--base", base_of(given)), why)
+            self.log.info("%s", json.dumps(summary))
             return
         with private_folder() as folder:
             arguments["conf"], arguments["properties_file"] = hide_conf(
