@@ -33,7 +33,9 @@ class Storage(ABC):
 
     def beside(self, path: str, name: str) -> str:
         """Return the path of a file in the same folder."""
-        if (folder := self._parent(path)) is None:
+        with self._named(f"{path} cannot be found"):
+            folder = self._parent(path)
+        if folder is None:
             raise StorageError(f"{path} is the root of its storage: give a folder in it")
         return f"{folder.rstrip('/')}/{name}"
 

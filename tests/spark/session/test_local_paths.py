@@ -138,3 +138,5 @@ def test_a_path_that_is_none_to_hadoop_is_none_without_a_session(spark: SparkSes
     for path in (f"/{tmp_path}/x", f"file:/{tmp_path}/x"):
         with pytest.raises(StorageError, match="it is on a machine"):
             LocalStorage().write_text(path, "x")
+        with pytest.raises(StorageError, match="it is on a machine"):
+            LocalStorage().beside(path, "x")
