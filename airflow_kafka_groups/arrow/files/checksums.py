@@ -22,7 +22,10 @@ def check(content: bytes, checksums: bytes) -> None:
     begins, size = _HEADER.unpack_from(checksums) if len(checksums) >= _HEADER.size else (b"", 0)
     if begins != b"crc\0":
         return  # Hadoop does not compare with what is no file of checksums either
-    view = memoryview(content)
-    found = b"".join(_SUM.pack(zlib.crc32(view[at : at + size])) for at in range(0, len(content), size or 1))
-    if found != checksums[_HEADER.size :]:
+    view, parts = memoryview(content), range(0, len(content), size or 1)
+    sums = memoryview(checksums)[_HEADER.size :]
+    # Their number first: of a damaged size, there may have to be one for each byte.
+    if len(sums) != len(parts) * _SUM.size or any(
+        zlib.crc32(view[at : at + size]) != found for at, (found,) in zip(parts, _SUM.iter_unpack(sums), strict=True)
+    ):
         raise OSError("Checksum error: it is not what Hadoop wrote, and has a checksum of, beside it")

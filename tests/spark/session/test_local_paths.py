@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from contextlib import nullcontext
 from pathlib import Path
 from uuid import uuid4
@@ -10,6 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.arrow.files import checksums
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from tests.histories.judged import hour_rows, judge, write_hour
@@ -75,6 +77,18 @@ def test_a_file_is_read_where_hadoop_reads_it(
     for storage in (HadoopStorage(spark, str(file)), LocalStorage()):
         with nullcontext() if is_read else pytest.raises(StorageError):
             assert len(storage.read_bytes(str(file))) == 600
+
+
+def test_checksums_of_a_damaged_size_take_no_memory() -> None:
+    """One bit makes parts of no byte of Hadoop's 512."""
+    tracemalloc.start()
+    try:
+        for size in (0, 1, 512):
+            with pytest.raises(OSError, match="Checksum error"):
+                checksums.check(bytes(200_000), b"crc\0" + size.to_bytes(4) + b"sum." * 391)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
