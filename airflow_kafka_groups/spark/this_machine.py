@@ -25,7 +25,9 @@ _CONFIGURATION = ("spark-defaults.conf", "spark-env.sh", "java-opts")
 _LISTENERS = ("spark.extraListeners", "spark.plugins", "spark.sql.queryExecutionListeners")
 """Properties by which somebody follows each application, such as one who records its lineage."""
 
-_OTHER_PATHS = ("spark.hadoop.fs.defaultFS", "spark.hadoop.fs.default.name", "spark.driver.extraClassPath")
+_STORAGE = "fs.defaultFS"
+_CLASSES = "spark.driver.extraClassPath"
+_OTHER_PATHS = (f"spark.hadoop.{_STORAGE}", "spark.hadoop.fs.default.name", _CLASSES)
 _CLASS_PATHS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 _HADOOP_FILES = "*-site.xml"
 """What may make a path without a scheme that of another storage: properties, variables, files."""
@@ -68,7 +70,9 @@ def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
         from pyspark import SparkConf, SparkContext
 
         SparkContext._ensure_initialized()  # connects to it
-        return dict(SparkConf().getAll())
+        # Whatever says so: a variable of the JVM's, a file on its class path, or in a jar.
+        storage = getattr(SparkContext._jvm, "org.apache.hadoop.conf.Configuration")().get(_STORAGE)
+        return {f"spark.hadoop.{_STORAGE}": storage.removeprefix("file:///")} | dict(SparkConf().getAll())
     files = (folder / name for folder in _folders(environment) for name in _CONFIGURATION)
     if environment.get("MASTER") or any(file.exists() for file in files):
         return None
@@ -78,15 +82,16 @@ def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
     parser.add_argument("--master")
     parser.add_argument("--conf", "-c", action="append", default=[])
     parser.add_argument("--properties-file")
-    parser.add_argument("--driver-class-path")
+    parser.add_argument("--driver-class-path", "--jars", dest="classes")
     try:
         given, _ = parser.parse_known_args(shlex.split(environment.get(_ARGUMENTS, "")))
     except (ValueError, argparse.ArgumentError):
         return None
-    if given.properties_file or given.driver_class_path:
+    if given.properties_file:
         return None
     properties = dict(each.partition("=")[::2] for each in given.conf)
-    return properties | ({"spark.master": given.master} if given.master else {})
+    named = {"spark.master": given.master, _CLASSES: given.classes}
+    return properties | {name: value for name, value in named.items() if value}
 
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:

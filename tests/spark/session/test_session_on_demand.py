@@ -11,6 +11,7 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from zipfile import ZipFile
 
 import pytest
 from pyspark.sql import SparkSession
@@ -189,6 +190,8 @@ def test_a_spark_whose_python_is_on_the_path_has_its_configuration_around_it(
         {"SPARK_DIST_CLASSPATH": "/etc/hadoop:/usr/lib/hadoop/*"},
         {"PYSPARK_SUBMIT_ARGS": "--conf spark.hadoop.fs.defaultFS=hdfs://n:8020 pyspark-shell"},
         {"PYSPARK_SUBMIT_ARGS": "-c spark.driver.extraClassPath=/etc/hadoop pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--driver-class-path /etc/hadoop pyspark-shell"},
+        {"PYSPARK_SUBMIT_ARGS": "--jars site.jar pyspark-shell"},
     ],
 )
 def test_a_path_without_a_scheme_may_be_of_another_storage(
@@ -219,12 +222,17 @@ def test_a_submitted_job_knows_what_it_was_submitted_with(tmp_path: Path) -> Non
         f"import sys\nsys.path.append({str(ROOT)!r})\n"
         "from airflow_kafka_groups.spark.this_machine import this_machine\nprint(this_machine())\n"
     )
+    jar = tmp_path / "site.jar"
+    with ZipFile(jar, "w") as file:
+        value = "<name>fs.defaultFS</name><value>hdfs://n:8020</value>"
+        file.writestr("core-site.xml", f"<configuration><property>{value}</property></configuration>")
     submit = [str(Path(sys.executable).with_name("spark-submit")), "--master", "local[3]"]
     environment = os.environ | {"PYSPARK_PYTHON": sys.executable}
     for conf, expected in {
         "spark.ui.enabled=false": "ThisMachine(cores=3, has_paths=True)",
         "spark.hadoop.fs.defaultFS=hdfs://n:8020": "ThisMachine(cores=3, has_paths=False)",
         "spark.eventLog.enabled=true": "None",
+        f"spark.jars={jar}": "ThisMachine(cores=3, has_paths=False)",
     }.items():
         command = [*submit, "--conf", conf, str(program)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
