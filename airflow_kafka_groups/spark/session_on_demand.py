@@ -15,8 +15,8 @@ from airflow_kafka_groups.arrow.errors import JobError, first_line
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.packages import require_pyspark
-from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
+from airflow_kafka_groups.spark.session.packages import require_pyspark
+from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         Raises ``JobError`` if Spark does not start, for a session of Spark Connect, and without Kafka's connector.
         """
         if self._prepared is None:
-            from airflow_kafka_groups.spark.preflight import prepare, prepare_kafka
+            from airflow_kafka_groups.spark.session.preflight import prepare, prepare_kafka
 
             spark = self.start()
             self.warnings += logged((prepare_kafka if for_kafka else prepare)(spark))
@@ -94,7 +94,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         """How many of this machine's cores to use; ``None`` for all."""
         if (spark := self.of_cluster()) is None:
             return self._machine.cores if self._machine else None
-        from airflow_kafka_groups.spark.session import runs_locally
+        from airflow_kafka_groups.spark.session.settings import runs_locally
 
         # With fewer of them, or with a thousand partitions.
         return int(spark.sparkContext.defaultParallelism) if runs_locally(spark) else None
@@ -105,8 +105,8 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
 
         from airflow_kafka_groups.spark.errors import SPARK_ERRORS
         from airflow_kafka_groups.spark.kafka.properties import options_hidden
-        from airflow_kafka_groups.spark.preflight import SETTINGS
-        from airflow_kafka_groups.spark.session import settings_kept
+        from airflow_kafka_groups.spark.session.preflight import SETTINGS
+        from airflow_kafka_groups.spark.session.settings import settings_kept
 
         spark = self._found or _running_session()  # a user may have started one by now
         if spark is None:
@@ -132,7 +132,7 @@ def _has_jvm() -> bool:
 def _running_session() -> SparkSession | None:
     if sys.modules.get("pyspark") is None:
         return None
-    from airflow_kafka_groups.spark.session import running_session
+    from airflow_kafka_groups.spark.session.settings import running_session
 
     return running_session()
 

@@ -96,7 +96,7 @@ ELSEWHERE = {
     "sensors/groups.py": "unit/sensors/test_deferral.py",
     "spark/": "spark/staleness/test_judge_staleness.py",
     "spark/files/": "spark/session/test_other_storage.py",
-    "spark/this_machine.py": "spark/session/test_session_on_demand.py",
+    "spark/session/this_machine.py": "spark/session/test_session_on_demand.py",
     "spark/__main__.py": "spark/submitted/test_spark_submit.py",
     "spark/application.py": "spark/submitted/test_spark_submit.py",
     "spark/bundle.py": "spark/submitted/test_spark_submit.py",

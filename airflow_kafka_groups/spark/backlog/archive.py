@@ -26,7 +26,7 @@ from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
-from airflow_kafka_groups.spark.session import jvm_of
+from airflow_kafka_groups.spark.session.settings import jvm_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from airflow_kafka_groups.arrow.errors import StorageError, first_line
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.session import jvm_of
+from airflow_kafka_groups.spark.session.settings import jvm_of
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 """Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""

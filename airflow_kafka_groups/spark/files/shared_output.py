@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import StorageError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.session import runs_locally
+from airflow_kafka_groups.spark.session.settings import runs_locally
 
 
 def require_shared(spark: SparkSession, path: str) -> None:

@@ -43,9 +43,9 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
-from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
-from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES

@@ -41,8 +41,8 @@ from airflow_kafka_groups.spark.options import (
     check_tables,
     folder_path,
 )
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"

@@ -42,8 +42,8 @@ from airflow_kafka_groups.spark.options import (
     check_tables,
     folder_path,
 )
-from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
-from airflow_kafka_groups.spark.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 if TYPE_CHECKING:

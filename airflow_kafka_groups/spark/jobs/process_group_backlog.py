@@ -33,8 +33,8 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
-from airflow_kafka_groups.spark.preflight import prepare_kafka
 from airflow_kafka_groups.spark.program import Program, write_summary
+from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 
 JOB = "process_group_backlog"
 _LISTS = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them

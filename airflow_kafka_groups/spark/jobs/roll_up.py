@@ -30,9 +30,9 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import add_base, add_table
-from airflow_kafka_groups.spark.preflight import prepare
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_of_write
+from airflow_kafka_groups.spark.session.preflight import prepare
+from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of_write
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")

@@ -21,7 +21,7 @@ from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.connection_properties import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
-from airflow_kafka_groups.spark.session import jvm_of, settings_kept
+from airflow_kafka_groups.spark.session.settings import jvm_of, settings_kept
 
 _SPARKS_OWN = {"group.id", "auto.offset.reset", "enable.auto.commit", "interceptor.classes"}
 _SPARKS_OWN |= {"key.deserializer", "value.deserializer", "key.serializer", "value.serializer"}

@@ -60,7 +60,7 @@ def parse_owners(session: Session, text: str, path: str) -> tuple[OwnerRule, ...
 
 def _check_regex(spark: SparkSession, rule: OwnerRule) -> None:
     from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-    from airflow_kafka_groups.spark.session import jvm_of
+    from airflow_kafka_groups.spark.session.settings import jvm_of
 
     compiler = jvm_of(spark, "the check of regular expressions").java.util.regex.Pattern
     try:

@@ -16,7 +16,7 @@ from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_lin
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.session import PARTITION_BY_PARTITION, settings_kept, settings_of_write
+from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 
 _FORMAT = "kafka_groups.format"
 _NO_DATABASE = "Create its database, or name another catalogue"

@@ -38,7 +38,7 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     ranges_of,
     scanned,
 )
-from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less

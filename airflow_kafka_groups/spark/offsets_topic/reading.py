@@ -17,7 +17,7 @@ from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.session import settings_kept
+from airflow_kafka_groups.spark.session.settings import settings_kept
 
 TOPIC = "__consumer_offsets"
 RIGHTS = (

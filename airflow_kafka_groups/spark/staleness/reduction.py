@@ -21,8 +21,8 @@ from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import WHOLE
-from airflow_kafka_groups.spark.preflight import require_arrow
-from airflow_kafka_groups.spark.session import runs_locally, settings_kept
+from airflow_kafka_groups.spark.session.preflight import require_arrow
+from airflow_kafka_groups.spark.session.settings import runs_locally, settings_kept
 
 _ROWS_AT_ONCE = 100_000_000
 _FILES_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain
-from airflow_kafka_groups.spark.preflight import connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.session.preflight import connector_warnings, prepare_kafka
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
@@ -78,7 +78,7 @@ def test_the_session_has_a_connector_that_fits(spark: SparkSession, monkeypatch:
     with pytest.raises(JobError, match=r"is of Spark 4\.1\.3, and this is Spark 4\.2\.0: use it"):
         connector_warnings("4.1.3", "4.2.0", "use it")
     monkeypatch.setitem(
-        sys.modules["airflow_kafka_groups.spark.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
+        sys.modules["airflow_kafka_groups.spark.session.preflight"]._CONNECTOR_CLASSES, "commons-pool2", "no.such.Class"
     )
     said = "no commons-pool2 on its class path.*--packages org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0.*"
     said += "without spark-submit: in PYSPARK_SUBMIT_ARGS"

@@ -15,7 +15,7 @@ from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.spark.ledger.test_catalogue import SCHEMA, counts, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.backlog.archive import read_groups
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, hour, seen, snapshot_id

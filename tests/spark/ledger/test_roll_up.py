@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.pages import DOCS
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -18,7 +18,7 @@ from airflow_kafka_groups.spark.jobs import commit_history as job
 from airflow_kafka_groups.spark.offsets_topic import reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.offsets_topic.reading import Scanned
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.shorthand import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]

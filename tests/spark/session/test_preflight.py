@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.spark import preflight
 from airflow_kafka_groups.spark.application import JOBS
-from airflow_kafka_groups.spark.preflight import prepare_kafka
+from airflow_kafka_groups.spark.session import preflight
+from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 from tests.lab.spark.standalone import ARROW, bare_python
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

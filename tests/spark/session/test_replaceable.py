@@ -13,7 +13,7 @@ from airflow_kafka_groups.arrow.files.output_checks import require_replaceable
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
-from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
@@ -72,7 +72,7 @@ def test_what_the_storage_keeps_stops_the_job_before_anything_is_replaced(
         storage._fs = Keeping(storage._fs)
         return storage
 
-    monkeypatch.setattr(SessionOnDemand, "storage", of_another_user)
+    monkeypatch.setattr(NoSession, "storage", of_another_user)
     with pytest.raises(StorageError, match=f"{kept.name} cannot be deleted: the storage keeps it"):
         judge(tmp_path)
     assert sorted(verdict_folder(tmp_path, 0).iterdir()) == before

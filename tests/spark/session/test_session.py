@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.spark.application import main
 from airflow_kafka_groups.spark.jobs import roll_up
 from airflow_kafka_groups.spark.kafka.properties import HIDDEN_OPTIONS, options_hidden
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, SnapshotRow, hour, seen

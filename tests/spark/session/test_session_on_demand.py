@@ -20,10 +20,10 @@ from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.spark import session_on_demand
-from airflow_kafka_groups.spark import this_machine as this_machine_module
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.spark.session import this_machine as this_machine_module
+from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
-from airflow_kafka_groups.spark.this_machine import ThisMachine, this_machine
 from tests.histories.judged import no_session, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 
@@ -220,7 +220,7 @@ def test_a_submitted_job_knows_what_it_was_submitted_with(tmp_path: Path) -> Non
     program = tmp_path / "program.py"
     program.write_text(
         f"import sys\nsys.path.append({str(ROOT)!r})\n"
-        "from airflow_kafka_groups.spark.this_machine import this_machine\nprint(this_machine())\n"
+        "from airflow_kafka_groups.spark.session.this_machine import this_machine\nprint(this_machine())\n"
     )
     jar = tmp_path / "site.jar"
     with ZipFile(jar, "w") as file:

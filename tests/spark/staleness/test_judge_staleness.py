@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
-from airflow_kafka_groups.spark.preflight import fit_shuffles, prepare, version_warnings
+from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare, version_warnings
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id

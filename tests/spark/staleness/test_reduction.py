@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
-from airflow_kafka_groups.spark.session import settings_of
+from airflow_kafka_groups.spark.session.settings import settings_of
 from airflow_kafka_groups.spark.staleness import reduction
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_data, write_manifest
