@@ -1,1 +1,1 @@
-"""Readers of the core's files: snapshots with their manifests, and deletion plans."""
+"""Tables of the catalogue, and runs over many clusters."""
