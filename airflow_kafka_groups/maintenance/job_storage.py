@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -19,7 +21,9 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_file,
     remove_folder,
 )
+from airflow_kafka_groups.maintenance.plain_stores import list_folder
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors, write_file
+from airflow_kafka_groups.maintenance.storage_access import has_folders
 
 
 class JobStorage(Storage):
@@ -50,21 +54,39 @@ class JobStorage(Storage):
         return [name for name, kinds in list_kinds(self._at(folder)).items() if True in kinds]
 
     def _files(self, folder: str) -> list[str]:
-        return [name for name, kinds in list_kinds(self._at(folder)).items() if False in kinds]
+        place = self._at(folder)
+        kinds = list_kinds(place)
+        found = {name for name, each in kinds.items() if False in each}
+        # The name of a file itself, as Hadoop lists it: a job that asks is about to replace what has this name. Where
+        # folders are there by themselves, what has something in it is one.
+        own = {place.name} if not (kinds and has_folders(place)) and self._is_file(place) else set()
+        return sorted(found | own)
+
+    def _is_file(self, place: StoragePath) -> bool:
+        if has_folders(place):  # to read a folder there is an error, and an empty one lists as a file may
+            return False in list_kinds(place.parent).get(place.name, ())
+        return read_file(place, 0, 1) is not None
 
     def _files_below(self, folder: str) -> dict[tuple[str, str], int]:
         place: Any = self._at(folder)
+        if not has_folders(place):  # a thousand files at once, in whatever folders
+            return self._sizes(place, lambda key: place.fs.find(key, detail=True).values())
+        # Not by ``find``, to which a folder that cannot be listed is an empty one.
+        inner = (self._at(f"{folder}/{name}") for name in self._folders(folder))
+        return {key: size for each in inner for key, size in self._sizes(each, partial(list_folder, place.fs)).items()}
+
+    def _sizes(self, place: Any, listed: Callable[[str], Iterable[Any]]) -> dict[tuple[str, str], int]:
         own = str(place.path).rstrip("/")
         with storage_errors("listed", place):
             place.fs.invalidate_cache(own)
             try:
-                found = place.fs.find(own, detail=True)  # a thousand files at once, in whatever folders
+                found = [each for each in listed(own) if each["type"] != "directory"]
             except FileNotFoundError as exc:
                 require_absence(exc, place.fs, f"{own}/")
                 return {}
-        names = {str(name): int(each["size"] or 0) for name, each in found.items()}
-        parts = {tuple(name.split("/")[-2:]): size for name, size in names.items() if name.startswith(f"{own}/")}
-        return {(inner, name): size for (inner, name), size in parts.items()}
+        sizes = {str(each["name"]): int(each["size"] or 0) for each in found}
+        parts = {tuple(name.split("/")[-2:]): size for name, size in sizes.items() if name.startswith(f"{own}/")}
+        return {(inner, name): size for (inner, name), size in parts.items() if name}
 
     def _read(self, path: str) -> bytes:
         if (content := read_file(self._at(path))) is None:
@@ -79,7 +101,9 @@ class JobStorage(Storage):
 
     def _exists(self, path: str) -> bool:
         place = self._at(path)
-        return read_file(place, 0, 1) is not None or bool(list_names(place))
+        if has_folders(place):
+            return place.name in list_names(place.parent)
+        return self._is_file(place) or bool(list_names(place))
 
     def _written_at(self, path: str) -> datetime:
         place: Any = self._at(path)
@@ -109,11 +133,12 @@ class JobStorage(Storage):
 
     def _delete(self, path: str, *, recursive: bool) -> None:
         place = self._at(path)
-        if recursive:
-            for name, kinds in list_kinds(place).items():
-                if True in kinds:
-                    self._delete(f"{path.rstrip('/')}/{name}", recursive=True)
-                if False in kinds:
-                    remove_file(place / name)
-            remove_folder(place)
-        remove_file(place)
+        if not recursive:
+            remove_file(place)
+            return
+        for name, kinds in list_kinds(place).items():
+            if True in kinds:
+                self._delete(f"{path.rstrip('/')}/{name}", recursive=True)
+            if False in kinds:
+                remove_file(place / name)
+        remove_folder(place)  # and no file that has the same name in an object store: it is somebody else's

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +16,10 @@ from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from tests.histories.judged import verdict_summary, verdicts, write_hour
+from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
-from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
+from tests.lab.servers.object_store import BUCKET, ObjectStore
 from tests.lab.servers.sftp_server import SftpServer, sftp_path
 
 VERDICTS = {"stale": "stale", "moving": "moving", "new": "settling"}
@@ -35,32 +33,6 @@ def no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "spark-submit").symlink_to(shutil.which("true", path="/usr/bin:/bin") or "")
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", '{"conn_type": "kafka_groups", "host": "b1:9092"}')
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Return a folder with three snapshots."""
-    for number in range(3):
-        write_hour(tmp_path / "store", number)
-    return tmp_path / "store"
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[ObjectStore]:
-    with ObjectStore() as server, reached(server):
-        attach_s3(skip_instance_cache=True)
-        yield server
-
-
-@pytest.fixture
-def bucket(s3: ObjectStore, store: Path) -> Any:
-    """Return the same folder in an object store."""
-    from airflow.sdk import ObjectStoragePath
-
-    base = ObjectStoragePath(f"s3://{BUCKET}/{uuid.uuid4().hex}/kafka-groups")
-    for path in filter(Path.is_file, store.rglob("*")):
-        base.joinpath(*path.relative_to(store).parts).write_bytes(path.read_bytes())
-    return base
 
 
 def asked(base: Any, *more: str) -> list[str]:

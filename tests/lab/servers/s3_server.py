@@ -32,6 +32,8 @@ from urllib.parse import unquote
 
 FAULTS = "/_faults"
 _CHANGES = ("put_object", "delete_object", "copy_object")
+_BOTH = (FileExistsError, IsADirectoryError, NotADirectoryError)
+"""What a disk says of the empty object of a folder, and of an object whose name is that of a folder, too."""
 
 
 def keep_on_disk(folder: Path, bucket: str) -> None:
@@ -50,15 +52,15 @@ def keep_on_disk(folder: Path, bucket: str) -> None:
 
     def put_on_disk(self: Any, bucket_name: str, key_name: str, value: bytes, *more: Any, **named: Any) -> Any:
         path = folder / bucket_name / key_name
-        path.parent.mkdir(parents=True, exist_ok=True)
         part = folder / f"{threading.get_ident()}.tmp"
         part.write_bytes(value)
-        with contextlib.suppress(NotADirectoryError):  # the empty object of a folder: after a restart, there is none
+        with contextlib.suppress(*_BOTH):  # after a restart, there is none
+            path.parent.mkdir(parents=True, exist_ok=True)
             os.replace(part, f"{path}/" if key_name.endswith("/") else path)
         return put(self, bucket_name, key_name, value, *more, **named)
 
     def delete_on_disk(self: Any, bucket_name: str, key_name: str, *more: Any, **named: Any) -> Any:
-        with contextlib.suppress(IsADirectoryError):  # a key that only begins the names of others is no object
+        with contextlib.suppress(*_BOTH):  # a key that only begins the names of others is no object
             (folder / bucket_name / key_name).unlink(missing_ok=True)
         return delete(self, bucket_name, key_name, *more, **named)
 
