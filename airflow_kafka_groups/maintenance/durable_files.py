@@ -101,10 +101,8 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
         try:
             if local is not None:
                 data = unless_absent(local, lambda: _read_local(local, start, end))
-            elif start is not None and end is not None:
-                data = read_range(_fs(path), _key(path), start, end)
             else:
-                data = _read_object(path)
+                data = _read_object(path, start, end)
         except FileNotFoundError as exc:
             if local is None:
                 require_absence(exc, _fs(path), _key(path))
@@ -246,13 +244,15 @@ def _require_condition(path: StoragePath) -> None:
         raise StorageError(f"{path} cannot be created so that nothing is replaced: install s3fs 2024.12 or newer")
 
 
-def _read_object(path: StoragePath) -> bytes:
-    # s3fs looks for the size in its listing cache first: a file that is newer than the listing would be "not found".
-    _fs(path).invalidate_cache(_key(path))
-    if not _protocols(path) & _S3:
-        return read_whole(_fs(path), _key(path))
-    # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
+def _read_object(path: StoragePath, start: int | None, end: int | None) -> bytes:
     try:
+        if start is not None and end is not None:
+            return read_range(_fs(path), _key(path), start, end)
+        # s3fs looks for the size in its listing cache first: a file newer than the listing would be "not found".
+        _fs(path).invalidate_cache(_key(path))
+        if not _protocols(path) & _S3:
+            return read_whole(_fs(path), _key(path))
+        # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
         return bytes(_fs(path).cat_file(_key(path), start=0))
     except OSError as exc:
         if code_of(exc) in _NO_SUCH_RANGE:  # there is no first byte

@@ -95,6 +95,11 @@ def test_a_folder_that_cannot_be_listed_is_no_snapshot_without_files() -> None:
         storage.files_below(f"{base}/data")
 
 
+def test_an_empty_summary_of_a_killed_job_is_one_of_the_job(bucket: Any) -> None:
+    bucket.fs.pipe_file(f"{bucket.path}/out.json", b"")
+    assert judged(bucket, "--output", f"{bucket}/out")["output"] == f"{bucket}/out"
+
+
 def test_empty_objects_that_stand_for_folders_are_no_files(bucket: Any) -> None:
     for folder in ("data", f"data/{snapshot_id(0)}", "data/20251231T000000Z-0123abcd", "manifests"):
         bucket.fs.pipe_file(f"{bucket.path}/{CLUSTER}/{folder}/", b"")
