@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentError, ArgumentParser
 from collections.abc import Sequence
 from importlib import import_module
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,18 @@ def needs_no_spark(arguments: Sequence[str]) -> bool:
 
 
 def base_of(arguments: Sequence[str]) -> str | None:
-    """Return the ``--base`` of a job's arguments, ``None`` if it has none."""
-    return dict(pairwise(arguments)).get("--base")
+    """Return the ``--base`` of a job's arguments as the job's own parser finds it, ``None`` if it has none.
+
+    The parsed arguments have it without the Airflow connection that opens it.
+    """
+    parser = ArgumentParser(add_help=False, exit_on_error=False)
+    parser.add_argument("--base")
+    try:
+        given, _ = parser.parse_known_args(arguments)
+    except ArgumentError:  # it has no value
+        return None
+    found: str | None = given.base
+    return found
 
 
 def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict[str, Any]:
@@ -38,7 +48,7 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
 
     Raises ``ConfigurationError`` for wrong arguments, and ``MaintenanceError`` if the job fails.
     """
-    from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+    from airflow_kafka_groups.arrow import errors
     from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
     from airflow_kafka_groups.arrow.files.storage import Storage
     from airflow_kafka_groups.maintenance.job_storage import JobStorage
@@ -54,16 +64,16 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     def storage(path: str) -> Storage:
         if not isinstance(base, Path) and f"{path}/".startswith(f"{asked.base}/"):
             return JobStorage(base, asked.base)
-        if ":" in path.partition("/")[0] and not path.startswith("file:/"):
-            raise JobError(f"{path} is outside of {asked.base}, so it needs Spark, and there is none: {why}")
+        if ":" in path.partition("/")[0] and not path.lower().startswith("file:/"):
+            raise errors.JobError(f"{path} is outside of {asked.base}, so it needs Spark, and there is none: {why}")
         return LocalStorage()
 
     try:
         with NoSession(name, storage, why) as session:
             summary: dict[str, Any] = job.run(session, asked)
-    except ArgumentError as exc:
-        raise ConfigurationError(name, base, str(exc)) from exc
-    except JobError as exc:
+    except errors.ArgumentError as exc:
+        raise ConfigurationError(name, asked.base, str(exc)) from exc
+    except errors.JobError as exc:
         raise MaintenanceError(f"{name}: {exc}") from exc
     if failed := summary.get("failed"):
         raise MaintenanceError(f"{name} failed for {', '.join(failed)}: {failed}")

@@ -170,7 +170,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         arguments["conf"] = {_YARN_ATTEMPTS: "1", **PROGRESS, **(arguments.get("conf") or {})}
         given = [*job, *self.application_args, *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
-        if self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
+        if job and self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
             summary = run_plain_job(given, open_path("--base", base_of(given)), why)
             self.log.info("%s", json.dumps(summary))

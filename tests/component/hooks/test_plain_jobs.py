@@ -154,6 +154,26 @@ def test_what_needs_spark_is_told_that_there_is_no_java(base: str, more: dict[st
         judging(base, **more).execute({})
 
 
+@pytest.mark.safety
+def test_the_last_base_is_the_one_that_is_judged(bucket: Any) -> None:
+    arguments = [*asked(f"{bucket}/other"), f"--base={bucket}"]
+    spark = {"conn_id": None}
+    KafkaSparkSubmitOperator(
+        task_id="judge", application="judge_staleness", application_args=arguments, kafka="off", spark=spark
+    ).execute({})
+    place = bucket / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id(2)}.json"
+    assert json.loads(place.read_bytes())["output"].startswith(f"s3://{BUCKET}/{bucket.parent.name}/kafka-groups/c/")
+
+
+def test_a_job_of_somebody_else_is_not_taken_for_one_of_this_package(store: Path) -> None:
+    own = KafkaSparkSubmitOperator(
+        task_id="own", application="/jobs/own.py", application_args=["judge_staleness", *asked(store)], kafka="off"
+    )
+    with pytest.raises(ConfigurationError, match="Spark needs Java 17 or newer on this machine"):
+        own.execute({})
+    assert not (store / CLUSTER / "summaries").exists()
+
+
 def test_what_a_job_cannot_do_without_spark_fails_with_the_reason(store: Path) -> None:
     owners = store / "owners.json"
     owners.write_text('[{"owner": "team", "regex": "mov.*"}]')
@@ -177,6 +197,10 @@ def test_only_a_job_without_kafka_and_tables_needs_no_spark() -> None:
     assert needs_no_spark(base)
     assert needs_no_spark(["lag_report", "--base", "s3://a", "--owners", "/b.json"])
     assert base_of(base) == "/a"
+    for words in (["--base=/b"], ["--bas", "/b"], ["--base", "/b"]):
+        assert base_of([*base, "--cluster", "c", *words]) == "/b", "as the job itself reads them"
+    for words in ([], ["--cluster", "c"], ["--base"]):
+        assert base_of(["judge_staleness", *words]) is None
     for more in (["--table", "t"], ["--observations-table=t"], ["--commit-history", "/h"], ["--kafka-properties", "f"]):
         assert not needs_no_spark([*base, *more])
     for other in ([], ["archive_backlog", "--base", "/a"], ["--base", "/a"]):
