@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Sequence
+from contextlib import redirect_stderr
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +58,12 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
 
     name, *options = arguments
     job = import_module(f"airflow_kafka_groups.spark.jobs.{name}")
-    try:
-        asked = job.parse_arguments(options)
-    except SystemExit:  # argparse has said why
-        raise ConfigurationError(name, " ".join(options), "has a wrong argument: the log says which") from None
+    with redirect_stderr(StringIO()) as said:
+        try:
+            asked = job.parse_arguments(options)
+        except SystemExit:  # its last line, below how the program is used
+            why = said.getvalue().strip().rpartition(f"{name}: error: ")[2] or "asks for help"
+            raise ConfigurationError(name, None, f"has a wrong argument: {why}") from None
 
     def storage(path: str) -> Storage:
         if not isinstance(base, Path) and f"{path}/".startswith(f"{asked.base}/"):
