@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, Numbers
+from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, OF_RULES, Numbers
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.contracts.durations import show_duration
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 COLUMNS = ("verdict", "groups", "lag")
@@ -38,9 +40,12 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     layout = cluster.layout()
-    limits = _limits(args)
+    given = {name: value for name in _NUMBERS if (value := getattr(args, name)) is not None}
+    limits, has_file = _limits_of_site()
+    limits |= {name: _NUMBERS[name][0](flag_of(name), value) for name, value in given.items()}
     asked = {
-        "--base": cluster.storage_path,
+        # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
+        "--base": str(layout.base) if isinstance(layout.base, Path) else cluster.storage_path,
         "--cluster": layout.cluster,
         **{f"--{name.replace('_', '-')}": f"{value:.15g}" for name, value in limits.items()},
         **({"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}),
@@ -51,22 +56,37 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     rows = [(verdict, groups, lags[verdict]) for verdict, groups in verdicts.items() if groups]
     shown = ("snapshot_id", "groups", "snapshots_used", "snapshots_reduced", "oldest_observation", "seconds")
     out.write(Table("verdicts", COLUMNS, rows), {name: summary[name] for name in shown})
-    idle = show_duration(limits["min_idle_seconds"])
-    say(f"Nothing was deleted. Next: {cluster.command('plan', '--min-idle', idle)}")
+    # What is not given, a plan takes from where it came here; what a policy file's rules have, it refuses.
+    same = {flag_of(name): value for name, value in given.items() if not (has_file and name in OF_RULES)}
+    same |= {"--snapshot-id": args.snapshot_id} if args.snapshot_id else {}
+    command = cluster.command("plan", *(word for option in same.items() for word in option))
+    say(f"Nothing was deleted. Next: {command}")
     return ExitCode.DONE
 
 
-def _limits(args: argparse.Namespace) -> dict[str, float]:
-    """Return the options' values; without an option, the site's default counts, as in the shipped DAGs."""
+def _limits_of_site() -> tuple[dict[str, float], bool]:
+    """Return what counts without an option, as for a plan and in the shipped DAGs, and whether it is a policy file's.
+
+    Raises ``ConfigurationError`` for defaults, or for their policy file, that cannot be read.
+    """
     from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.hooks.storage import open_policy
+    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.operators.dag_form import checked_defaults
 
-    of_site, found = checked_defaults(), {}
-    for name, (read, _) in _NUMBERS.items():
-        if (given := getattr(args, name)) is not None:
-            found[name] = read(flag_of(name), given)
-        elif (default := of_site.get(name)) is not None:
-            found[name] = read(f"{DEFAULTS}.{name}", default)
-        else:
-            found[name] = _DEFAULTS[name]
-    return found
+    of_site = checked_defaults()
+    found: dict[str, Any] = {
+        name: read(f"{DEFAULTS}.{name}", of_site[name])
+        for name, (read, _) in _NUMBERS.items()
+        if of_site.get(name) is not None
+    }
+    if not (place := of_site.get("policy_file")):
+        return _DEFAULTS | found, False
+    field = f"{DEFAULTS}.policy_file"
+    try:
+        file = open_policy(field, place)
+    except PolicyError as error:
+        raise ConfigurationError(field, None, str(error)) from error
+    gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}
+    ruled = PlanPolicy(**{**gap, **found}).by_file(file)
+    return {name: getattr(ruled, name) for name in _NUMBERS}, True

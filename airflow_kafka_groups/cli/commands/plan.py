@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.commands.selection import (
     MAX_GAP_SECONDS,
+    OF_RULES,
     Numbers,
     add_pattern_arguments,
     policy_file_of,
@@ -37,7 +38,6 @@ _NUMBERS: Numbers = {
     "max_plan_age_seconds": (read_duration, "age of the snapshot at which the plan expires (default: 1d)"),
     "max_gap_seconds": (read_duration, "longest gap that the job may have bridged; 0: any (default: 2d)"),
 }
-_OF_RULES = ("min_idle_seconds", "min_observations")  # each rule of a policy file has its own
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
-    given = {name: value for name in _OF_RULES if (value := getattr(args, name)) is not None}
+    given = {name: value for name in OF_RULES if (value := getattr(args, name)) is not None}
     commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
     file = policy_file_of(args)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
@@ -156,7 +156,8 @@ def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}
         # With fewer digits, a million is 1e+06.
-        of_policy = [word for name, value in limits.items() if value for word in (name, f"{value:.15g}s")]
+        of_policy = [word for name, value in limits.items() for word in (name, f"{value:.15g}s")]
+        of_policy += ["--min-observations", str(policy.min_observations)]
         command = cluster.command("judge", "--snapshot-id", snapshot_id, *of_policy)
         raise SnapshotError(f"snapshot {snapshot_id} is not judged. Run the DAG cleanup_stale_groups, or: {command}")
     return snapshot_id

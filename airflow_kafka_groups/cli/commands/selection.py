@@ -27,6 +27,8 @@ Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
 """Options of a plan: how each is read, and its help."""
 MAX_GAP_SECONDS = 2 * 86_400
 """The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
+OF_RULES = ("min_idle_seconds", "min_observations")
+"""The options that are for plans without a policy file: each of its rules has its own."""
 _FIRST = 20
 _HELP = "group ids (default: all groups of the cluster)"
 

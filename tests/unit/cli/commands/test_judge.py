@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +40,7 @@ def test_the_newest_snapshot_is_judged_by_the_defaults_of_a_plan(
     assert found["verdicts"] == [{"verdict": "settling", "groups": 1, "lag": found["verdicts"][0]["lag"]}]
     policy = {"min_idle_seconds": 604_800.0, "min_observations": 2, "max_gap_seconds": 172_800.0}
     assert summary_of(tmp_path, newest)["policy"] == policy == {**judge._DEFAULTS}
-    assert "Next: airflow-kafka-groups plan --min-idle 7d --conn-id kafka_groups_default" in said
+    assert "Next: airflow-kafka-groups plan --conn-id kafka_groups_default" in said
 
 
 def test_options_count_then_the_site_s_defaults(
@@ -53,12 +55,74 @@ def test_options_count_then_the_site_s_defaults(
     assert given == {"min_idle_seconds": 129_600.0, "min_observations": 2, "max_gap_seconds": 86_400.0}
 
 
+def pasted(cli: Cli, said: str) -> tuple[int, Any, str]:
+    """Run the command that another one proposes."""
+    return cli(*shlex.split(said.rpartition("Next: ")[2].partition("\n")[0])[1:])
+
+
+@pytest.mark.parametrize("words", [(), ("--min-idle", "36h", "--max-gap", "30d", "--min-observations", "2")])
+def test_the_plan_that_follows_accepts_what_was_judged(
+    cli: Cli, stored: Cli, snapshots: list[str], words: tuple[str, ...]
+) -> None:
+    code, _, said = stored("judge", *words, "--snapshot-id", min(snapshots))
+    assert code == 0
+    code, found, said = pasted(cli, said)
+    assert (code, found and found["snapshot_id"]) == (0, min(snapshots)), said
+
+
+@pytest.mark.parametrize("words", [(), ("--min-idle", "1h", "--min-observations", "5")])
+@pytest.mark.parametrize("limits", ["", "limits: {max_gap: 5d}\n"])
+def test_with_a_site_s_policy_file_its_times_count(
+    cli: Cli,
+    stored: Cli,
+    snapshots: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    limits: str,
+) -> None:
+    rules = "version: 1\nrules:\n- {name: all, action: delete, idle: 3d, observations: 4}\n"
+    (tmp_path / "policy.yaml").write_text(f"{rules}{limits}")
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(tmp_path / "policy.yaml")}))
+    code, _, said = stored("judge", *words)
+    of_file = {"min_idle_seconds": 259_200.0, "min_observations": 4}
+    given = {"min_idle_seconds": 3600.0, "min_observations": 5}
+    gap = 432_000.0 if limits else 172_800.0
+    assert (code, summary_of(tmp_path, max(snapshots))["policy"]) == (
+        0,
+        {**(given if words else of_file), "max_gap_seconds": gap},
+    )
+    code, found, said = pasted(cli, said)
+    assert (code, found and found["snapshot_id"]) == (0, max(snapshots)), said
+
+
+def test_a_policy_file_that_is_wrong_is_named(
+    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "policy.yaml").write_text("version: 1\nrules: []\n")
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"policy_file": str(tmp_path / "policy.yaml")}))
+    code, _, said = stored("judge")
+    assert (code, "KAFKA_GROUPS_DEFAULTS.policy_file" in said) == (2, True)
+
+
+def test_a_local_url_is_judged_where_it_leads(cli: Cli, snapshots: list[str], tmp_path: Path) -> None:
+    (tmp_path / "a b").mkdir()
+    shutil.copytree(tmp_path / CLUSTER, tmp_path / "a b" / CLUSTER)
+    code, found, said = cli("judge", "--storage-path", f"file://{tmp_path}/a%20b", "--cluster", CLUSTER)
+    assert (code, found and found["snapshot_id"]) == (0, max(snapshots)), said
+    assert pasted(cli, said)[0] == 0
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
         (("--min-idle", "soon"), 2, "--min-idle"),
         (("--min-observations", "1"), 2, "--min-observations"),
-        (("--snapshot-id", "newest"), 2, "wrong argument"),
+        (
+            ("--snapshot-id", "newest"),
+            2,
+            "error: judge_staleness: has a wrong argument: --snapshot-id (got 'newest'): give",
+        ),
         (("--snapshot-id", "20200101T000000Z-0123abcd"), 1, "has no manifest"),
     ],
 )

@@ -194,12 +194,14 @@ def test_the_command_that_judges_can_be_pasted(admin: FakeAdmin, cli: Cli, tmp_p
     base.mkdir()
     admin.groups = {"a": FakeGroup()}
     snapshot_id = scene.take_snapshot(base)
-    _, _, said = cli("plan", "--min-idle", "14d", "--storage-path", str(base), "--cluster", CLUSTER)
+    limits = ("--min-idle", "14d", "--max-gap", "0", "--min-observations", "3")
+    _, _, said = cli("plan", *limits, "--storage-path", str(base), "--cluster", CLUSTER)
     _, command, *words = shlex.split(said[said.index("airflow-kafka-groups judge") :])
     assert cli(command, *words)[0] == 0
     summary = json.loads((base / CLUSTER / "summaries" / "verdicts" / f"{snapshot_id}.json").read_text())
-    assert (summary["cluster"], summary["policy"]["min_idle_seconds"]) == (CLUSTER, 14 * 86_400)
-    assert cli("plan", "--min-idle", "14d", "--storage-path", str(base), "--cluster", CLUSTER)[0] == 0
+    assert summary["cluster"] == CLUSTER
+    assert summary["policy"] == {"min_idle_seconds": 14 * 86_400, "min_observations": 3, "max_gap_seconds": 0}
+    assert cli("plan", *limits, "--storage-path", str(base), "--cluster", CLUSTER)[0] == 0
 
 
 @pytest.mark.safety
