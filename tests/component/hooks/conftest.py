@@ -21,8 +21,9 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def s3() -> Iterator[ObjectStore]:
+    """Return a server for all tests: s3fs does not forget the one that it was connected to."""
     with ObjectStore() as server, reached(server):
         attach_s3(skip_instance_cache=True)
         yield server
