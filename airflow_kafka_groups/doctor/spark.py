@@ -22,7 +22,7 @@ def examine_spark(report: Report) -> None:
     try:
         found = version("pyspark")
     except PackageNotFoundError:
-        text = "pyspark is not installed here, so the Spark jobs cannot run locally."
+        text = "pyspark is not installed here: groups are judged without it, and other Spark jobs cannot run locally."
         report.warn("pyspark", text, f"pip install 'airflow-kafka-groups[spark]'. {_ELSEWHERE}")
         return
     if found.startswith(f"{TESTED_SPARK}."):
