@@ -25,6 +25,8 @@ from airflow_kafka_groups.maintenance.plain_stores import list_folder
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors, write_file
 from airflow_kafka_groups.maintenance.storage_access import has_folders
 
+_AZURE = frozenset({"abfs", "abfss", "az"})
+
 
 class JobStorage(Storage):
     """The files below a folder.
@@ -63,7 +65,8 @@ class JobStorage(Storage):
         return sorted(found | own)
 
     def _is_file(self, place: StoragePath) -> bool:
-        if has_folders(place):  # to read a folder there is an error, and an empty one lists as a file may
+        # To read a folder is an error there, and on Azure it may be read as an empty file.
+        if has_folders(place) or getattr(place, "protocol", None) in _AZURE:
             return False in list_kinds(place.parent).get(place.name, ())
         return read_file(place, 0, 1) is not None
 

@@ -171,6 +171,7 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
         given = [*job, *self.application_args, *(("--table", self.table) if self.table else ())]
         arguments.setdefault("name", self.task_id)
         if job and self.kafka != REQUIRED and needs_no_spark(given) and (why := why_not_here(arguments)):
+            self._require_alive()
             self.log.warning("The job runs in this task, without Spark and without access to Kafka: %s", why)
             summary = run_plain_job(given, open_path("--base", base_of(given)), why)
             self.log.info("%s", json.dumps(summary))
@@ -191,9 +192,12 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                     arguments["files"] = ",".join(filter(None, [arguments.get("files"), str(path)]))
                 given += ["--kafka-properties", path.name if shipped else str(path)]
             self._submitted = submit_hook(arguments, given)
-            if self._killed:
-                raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
+            self._require_alive()
             self._submitted.submit(application)
+
+    def _require_alive(self) -> None:
+        if self._killed:
+            raise KafkaGroupsError("the task was killed before the job was submitted: nothing was started")
 
     def _properties(self, path: Path) -> Path | None:
         if self.kafka == OFF:

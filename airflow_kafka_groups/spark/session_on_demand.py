@@ -30,11 +30,14 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
 
     :param job: its name, for Spark.
     :param found: a session that is there, such as a notebook's, and stays. Default: the running one, if any.
+    :param machine: what a session would be, whatever runs and is configured here. Default: what that says.
     """
 
-    def __init__(self, job: str, found: SparkSession | None = None) -> None:
-        self._job, self._found = job, found or _running_session()
-        self._machine = None if self._found is not None or _has_jvm() else this_machine()
+    def __init__(self, job: str, found: SparkSession | None = None, *, machine: ThisMachine | None = None) -> None:
+        self._job, self._found, self._machine = job, found, machine
+        if machine is None:
+            self._found = found or _running_session()
+            self._machine = None if self._found is not None or _has_jvm() else this_machine()
         self._started: SparkSession | None = None
         self._prepared: SparkSession | None = None
         self._ends = ExitStack()
@@ -146,8 +149,7 @@ class NoSession(SessionOnDemand):
     """
 
     def __init__(self, job: str, storage: Callable[[str], Storage], why: str) -> None:
-        super().__init__(job)
-        self._found, self._machine = None, ThisMachine(cores=None, has_paths=True)
+        super().__init__(job, machine=ThisMachine(cores=None, has_paths=True))
         self._storage_of, self._why = storage, why
 
     def start(self) -> SparkSession:

@@ -13,6 +13,7 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.contracts.evidence import REQUIRED
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
@@ -24,6 +25,9 @@ _NUMBERS: Numbers = {
 }
 _DEFAULTS = {"min_idle_seconds": 7 * 86_400, "min_observations": 2, "max_gap_seconds": MAX_GAP_SECONDS}
 _WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
+
+_NO_LOG = "demands verdicts that rest on the log of commits, which this command does not read: run the DAG "
+_NO_LOG += "cleanup_stale_groups"
 
 
 def add_arguments(parser: ArgumentTarget) -> None:
@@ -42,6 +46,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     layout = cluster.layout()
     given = {name: value for name in _NUMBERS if (value := getattr(args, name)) is not None}
     limits, has_file = _limits_of_site()
+    if cluster.floors().require_commit_log:
+        raise ConfigurationError("require_commit_log", True, _NO_LOG)
     limits |= {name: _NUMBERS[name][0](flag_of(name), value) for name, value in given.items()}
     asked = {
         # The jobs take a local URL as Hadoop does, with a %20 as it is; Airflow opens it as what that stands for.
@@ -80,6 +86,8 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
         for name, (read, _) in _NUMBERS.items()
         if of_site.get(name) is not None
     }
+    if of_site.get("commit_log") == REQUIRED:
+        raise ConfigurationError(f"{DEFAULTS}.commit_log", REQUIRED, _NO_LOG)
     if not (place := of_site.get("policy_file")):
         return _DEFAULTS | found, False
     field = f"{DEFAULTS}.policy_file"
@@ -89,4 +97,6 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
         raise ConfigurationError(field, None, str(error)) from error
     gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}
     ruled = PlanPolicy(**{**gap, **found}).by_file(file)
+    if ruled.require_commit_log:
+        raise ConfigurationError(f"require_commit_log of {field}", True, _NO_LOG)
     return {name: getattr(ruled, name) for name in _NUMBERS}, True

@@ -21,9 +21,8 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def s3() -> Iterator[ObjectStore]:
-    """Return a server for all tests: s3fs does not forget the one that it was connected to."""
     with ObjectStore() as server, reached(server):
         attach_s3(skip_instance_cache=True)
         yield server

@@ -36,6 +36,18 @@ class Denying(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
         return super().ls(path, detail, **more)
 
 
+class Azure(MemoryFileSystem):  # type: ignore[misc]
+    """A container with a hierarchical namespace, in which a folder is read as an empty file."""
+
+    protocol = "abfss"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **more: Any) -> bytes:
+        """Return nothing of a folder."""
+        return b"" if self.isdir(path) else bytes(super().cat_file(path, start, end, **more))
+
+
 def judged(base: Any, *more: str, cluster: str = CLUSTER) -> dict[str, Any]:
     arguments = ["--base", str(base), "--cluster", cluster, "--min-idle-seconds", "3600", *more]
     return run_plain_job(["judge_staleness", *arguments], base, "it is tried out")
@@ -93,6 +105,17 @@ def test_a_folder_that_cannot_be_listed_is_no_snapshot_without_files() -> None:
             assert storage.files_below(f"{base}/data") == {("two", "part-0.parquet"): 4}
     with pytest.raises(StorageError, match=r"kafka/data cannot be listed: .*one could not be listed: PermissionError"):
         storage.files_below(f"{base}/data")
+
+
+def test_a_folder_on_azure_is_no_file() -> None:
+    attach("abfss", conn_id="hierarchical", fs=Azure())
+    base = ObjectStoragePath("abfss://hierarchical@box/kafka")
+    storage = JobStorage(base, str(base))
+    base.fs.pipe_file(f"{base.path}/out/part-0.parquet", b"rows")
+    assert storage.files(f"{base}/out") == ["part-0.parquet"]
+    assert storage.files(f"{base}/out/part-0.parquet") == ["part-0.parquet"]
+    assert storage.exists(f"{base}/out")
+    assert not storage.exists(f"{base}/nothing")
 
 
 def test_an_empty_summary_of_a_killed_job_is_one_of_the_job(bucket: Any) -> None:

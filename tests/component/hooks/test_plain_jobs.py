@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
@@ -64,6 +64,22 @@ def test_a_worker_without_java_judges_and_says_how(store: Path, capsys: pytest.C
     assert "without Spark and without access to Kafka: Spark needs Java 17 or newer" in said
     assert '"job": "judge_staleness"' in said
     assert json.loads(verdict_summary(store, 2).read_text())["evidence"]["not_read"]
+
+
+def test_a_process_below_a_driver_of_spark_judges_without_its_jvm(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setenv("PYSPARK_GATEWAY_SECRET", "of the driver")
+    judging(store).execute({})
+    assert {row["group_id"]: row["verdict"] for row in verdicts(store, 2)} == VERDICTS
+
+
+@pytest.mark.safety
+def test_a_task_that_is_killed_before_begins_nothing(store: Path) -> None:
+    operator = judging(store)
+    operator.on_kill()
+    with pytest.raises(KafkaGroupsError, match="nothing was started"):
+        operator.execute({})
+    assert not (store / CLUSTER / "tables").exists()
 
 
 @pytest.mark.parametrize("lacks", ["spark-submit", "Airflow's Spark provider"])

@@ -119,6 +119,7 @@ def attach_s3(**options: Any) -> None:
     from airflow.sdk.io.store import _STORE_CACHE, attach
 
     _STORE_CACHE.pop("s3", None)  # the server of an earlier test has gone
+    s3fs.S3FileSystem.clear_instance_cache()  # a path without a connection is written by fsspec's own instance
     attach("s3", fs=s3fs.S3FileSystem(**options))
 
 

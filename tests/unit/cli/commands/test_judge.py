@@ -132,3 +132,23 @@ def test_what_cannot_be_judged_is_named(
     found = stored("judge", *words)
     assert (found[0], found[1]) == (code, None)
     assert why in found[2]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("by", ["defaults", "policy", "floor"])
+def test_verdicts_that_have_to_rest_on_the_log_of_commits_are_not_replaced(
+    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str
+) -> None:
+    """Those of the DAG would be lost, and no plan could be made of the new ones."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(
+        "version: 1\nlimits: {require_commit_log: true}\nrules: [{name: all, idle: 7d, action: delete}]\n"
+    )
+    defaults = {"defaults": {"commit_log": "required"}, "policy": {"policy_file": str(policy)}}.get(by, {})
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps(defaults))
+    if by == "floor":
+        monkeypatch.setenv("AIRFLOW__KAFKA_GROUPS__REQUIRE_COMMIT_LOG", "True")
+    code, found, said = stored("judge")
+    assert (code, found) == (2, None)
+    assert "the log of commits, which this command does not read: run the DAG cleanup_stale_groups" in said
+    assert not (tmp_path / CLUSTER / "summaries").exists()
