@@ -28,7 +28,7 @@ def test_a_table_of_another_format_is_not_replaced_though_its_log_is_hidden(tmp_
 
 def test_a_file_is_no_folder_to_replace(tmp_path: Path) -> None:
     write_hour(tmp_path, 0)
-    for name in ("mine.csv", "part-0-mine.parquet"):
+    for name in ("mine.csv", "part-0-mine.parquet", "_mine", ".mine"):
         mine = tmp_path / name
         mine.write_text("1\n")
         for place in (str(mine), mine.as_uri()):
