@@ -35,11 +35,11 @@ from airflow_kafka_groups.maintenance.plain_stores import (
     remove_empty_folder,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import has_folders, make_folder
+from airflow_kafka_groups.maintenance.storage_access import AZURE, has_folders, make_folder
 
 _LOCAL = frozenset({"file", "local"})
 _S3 = frozenset({"s3", "s3a"})
-_GCS, _AZURE = frozenset({"gs", "gcs"}), frozenset({"abfs", "abfss", "az"})
+_GCS = frozenset({"gs", "gcs"})
 _EXISTS = frozenset({"PreconditionFailed", "412"})
 """Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
@@ -147,7 +147,7 @@ def _listed(folder: StoragePath) -> dict[str, set[bool]]:
         try:
             _fs(folder).invalidate_cache(_key(folder))
             entries = list_folder(_fs(folder), _key(folder))
-            if _protocols(folder) & _AZURE and entries and entries[0]["name"] == _key(folder).rstrip("/"):
+            if _protocols(folder) & AZURE and entries and entries[0]["name"] == _key(folder).rstrip("/"):
                 entries = listed_by_azure(_fs(folder), _key(folder).rstrip("/"))
         except FileNotFoundError as exc:
             require_absence(exc, _fs(folder), f"{_key(folder).rstrip('/')}/")
@@ -195,7 +195,7 @@ def remove_folder(folder: StoragePath) -> None:
             local.rmdir()
         elif _protocols(folder) & (_S3 | _GCS):  # not by ``rmdir``, which removes all that is in it
             _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
-        elif _protocols(folder) & _AZURE:
+        elif _protocols(folder) & AZURE:
             _remove_marker(_fs(folder), _key(folder).rstrip("/"))
         # ``rmdir`` of HDFS removes all that is in it, too; and not of each store is known here whether it has folders.
         elif has_folders(folder) and _fs(folder).isdir(_key(folder)) and not list_names(folder):

@@ -23,9 +23,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
 )
 from airflow_kafka_groups.maintenance.plain_stores import list_folder
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors, write_file
-from airflow_kafka_groups.maintenance.storage_access import has_folders
-
-_AZURE = frozenset({"abfs", "abfss", "az"})
+from airflow_kafka_groups.maintenance.storage_access import AZURE, has_folders
 
 
 class JobStorage(Storage):
@@ -66,7 +64,7 @@ class JobStorage(Storage):
 
     def _is_file(self, place: StoragePath) -> bool:
         # To read a folder is an error there, and on Azure it may be read as an empty file.
-        if has_folders(place) or getattr(place, "protocol", None) in _AZURE:
+        if has_folders(place) or getattr(place, "protocol", None) in AZURE:
             return False in list_kinds(place.parent).get(place.name, ())
         return read_file(place, 0, 1) is not None
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+AZURE = frozenset({"abfs", "abfss", "az"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHORT = r"(?:(?<=[?&#;])(?:key|pass)|(?<=[?&#])auth|(?<=&amp;)auth)"
 """Names that are secret in a URL only, where ``contracts.url_secrets`` finds them; an answer in XML has ``&amp;``."""

@@ -112,7 +112,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
             return run(session, arguments)
     session, started = spark, time.monotonic()
     require_packages(WORKER_PACKAGES)
-    if arguments.commit_history or (arguments.kafka_properties and arguments.commit_log != OFF):
+    if _reads_commits(arguments):
         session.get()  # or fail, before anything is deleted
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         session.require_shared(arguments.output)
@@ -271,11 +271,16 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
 
 
+def _reads_commits(arguments: argparse.Namespace) -> bool:
+    """Return whether last commits are read, which needs Spark."""
+    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
+    return of_log or arguments.commit_history is not None
+
+
 def _last_commits(session: SessionOnDemand, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
-    if arguments.commit_history is None and arguments.commit_log == OFF:
-        return LastCommits(evidence=Evidence(not_read="it was not asked for"))
-    if arguments.commit_history is None and arguments.kafka_properties is None:  # with the mode auto
-        return LastCommits(evidence=Evidence(not_read="the job was given no --kafka-properties"))
+    if not _reads_commits(arguments):
+        why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
+        return LastCommits(evidence=Evidence(not_read=why))
     from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
 
     if arguments.commit_history is not None:
