@@ -15,8 +15,7 @@ LEASE_GROUP_ID = "airflow-kafka-groups-lease"
 """The group of the maintenance lease, which at most one run holds; a prefix may precede it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GroupListing:
+class GroupListing(NamedTuple):
     """A group as listed by ListGroups.
 
     ``state`` requires ListGroups v4 and ``type`` v5; on older brokers they are ``UNKNOWN``.

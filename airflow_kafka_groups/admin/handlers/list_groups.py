@@ -48,16 +48,7 @@ class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
         error = broker_error(response.error, self.api, broker_id=broker_id)
         match response.error:
             case ErrorCode.none:
-                result.completed[broker_id] = tuple(
-                    GroupListing(
-                        group_id=group.group_id,
-                        protocol_type=group.protocol_type,
-                        state=group.state,
-                        type=group.type,
-                        coordinator=broker_id,
-                    )
-                    for group in response.groups
-                )
+                result.completed[broker_id] = tuple([GroupListing(*group, broker_id) for group in response.groups])
             case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
                 # The broker is still reading some of its partitions: its list is not complete yet.
                 result.retry[broker_id] = error

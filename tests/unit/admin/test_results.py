@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
@@ -56,7 +54,7 @@ def test_a_group_listed_twice_is_there_once() -> None:
 @pytest.mark.parametrize("state", [GroupState.STABLE, GroupState.UNKNOWN])
 def test_a_group_that_one_broker_lists_as_empty_and_another_does_not_is_not_empty(state: GroupState) -> None:
     """A coordinator that was replaced may not know it yet, and lists what it saw last."""
-    old, new = listing("a", 1), replace(listing("a", 2), state=state)
+    old, new = listing("a", 1), listing("a", 2)._replace(state=state)
     for both in ([old, new], [new, old], [old, new, old]):
         assert GroupListings(iter([*both, listing("b")]), {})["a"] == new
 

@@ -63,7 +63,7 @@ def test_a_group_that_is_what_it_was_may_go() -> None:
 @pytest.mark.parametrize("members", [0, 1])
 def test_only_an_empty_consumer_group_may_go(state: GroupState, kind: GroupType, protocol: str, members: int) -> None:
     expected = replace(EXPECTED, group_type=kind.value, protocol_type=protocol)
-    listing = replace(LISTING, state=state, type=kind, protocol_type=protocol)
+    listing = LISTING._replace(state=state, type=kind, protocol_type=protocol)
     found = described(state=state, type=kind, protocol_type=protocol, members=members)
     decision = decide(expected, replace(SAFE, listing=listing, description=found), BACKUP)
     may_go = (
@@ -139,14 +139,14 @@ CHANGES: list[tuple[str, dict[str, Any], BackupEntry | None, Reason]] = [
     ("the backup of another group", {}, BACKUP._replace(group_id="h"), Reason.NOT_IN_BACKUP),
     ("a backup of other offsets", {}, BACKUP._replace(fingerprint="0" * 64), Reason.BACKUP_DIFFERS),
     ("it became a consumer group", {"description": described(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
-    ("listed as another type", {"listing": replace(LISTING, type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
-    ("listed as a share group", {"listing": replace(LISTING, type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
-    ("listed as a streams group", {"listing": replace(LISTING, type=GroupType.STREAMS)}, BACKUP, Reason.WRONG_TYPE),
-    ("used by simple commits since", {"listing": replace(LISTING, protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
+    ("listed as another type", {"listing": LISTING._replace(type=GroupType.CONSUMER)}, BACKUP, Reason.CHANGED_KIND),
+    ("listed as a share group", {"listing": LISTING._replace(type=GroupType.SHARE)}, BACKUP, Reason.WRONG_TYPE),
+    ("listed as a streams group", {"listing": LISTING._replace(type=GroupType.STREAMS)}, BACKUP, Reason.WRONG_TYPE),
+    ("used by simple commits since", {"listing": LISTING._replace(protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
     ("recreated since it was listed", {"description": described(protocol_type="")}, BACKUP, Reason.CHANGED_KIND),
     (
         "listed with another protocol",
-        {"listing": replace(LISTING, protocol_type="connect")},
+        {"listing": LISTING._replace(protocol_type="connect")},
         BACKUP,
         Reason.WRONG_PROTOCOL,
     ),
@@ -163,13 +163,13 @@ def test_whatever_differs_keeps_the_group(change: dict[str, Any], backup: Backup
 
 
 def test_a_dead_share_group_is_kept_since_its_listing_says_what_it_is() -> None:
-    listing = replace(LISTING, type=GroupType.SHARE, protocol_type="share")
+    listing = LISTING._replace(type=GroupType.SHARE, protocol_type="share")
     decision = decide(EXPECTED, replace(SAFE, listing=listing, description=described(state=GroupState.DEAD)), BACKUP)
     assert decision.code is Reason.WRONG_TYPE
 
 
 def test_a_broker_too_old_to_list_types_does_not_stop_it() -> None:
-    listing = replace(LISTING, type=GroupType.UNKNOWN, state=GroupState.UNKNOWN)
+    listing = LISTING._replace(type=GroupType.UNKNOWN, state=GroupState.UNKNOWN)
     expected = replace(EXPECTED, group_type="unknown")
     assert decide(expected, replace(SAFE, listing=listing), BACKUP).action is Action.DELETE
 
