@@ -202,11 +202,13 @@ def stream(quick: bool, repeat: int) -> Iterator[Results]:
     nothing = [_program("streaming", "", "", "--idle")["first"][0] for _ in range(repeat)]
     yield {"stream.idle.seconds": statistics.median(nothing)}
     with KafkaCluster(brokers=1, full_jit=True, heap_mb=768) as cluster:
+        up: list[float] = []
+        for number in range(repeat):
+            up += _program("streaming", cluster.bootstrap, f"up{number}-", "--repeat", "1", "--session-up")["first"]
+        yield {"stream.150_rows.session_up_seconds": statistics.median(up)}
         for groups in (50,) if quick else (50, 10_000):
-            taken = _program(
-                *("streaming", cluster.bootstrap, f"stream{groups}-"),
-                *("--groups", str(groups), "--repeat", str(repeat)),
-            )
+            arguments = (cluster.bootstrap, f"stream{groups}-", "--groups", str(groups), "--repeat", str(repeat))
+            taken = _program("streaming", *arguments)
             rows = f"stream.{groups * 3}_rows"
             yield {
                 f"{rows}.seconds": taken["first"][0],

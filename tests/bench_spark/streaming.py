@@ -3,7 +3,8 @@
 The groups are committed to in three partitions each. Prints JSON: the seconds of the first micro-batch, in which all
 commits are new and Python starts; of triggers that find no change; and of the largest batch each time that all commits
 have moved, for while they do, several batches find some of them.
-With ``--idle``: of the first micro-batch of a source that does nothing.
+With ``--idle``: of the first micro-batch of a source that does nothing. With ``--session-up``: in a session that has
+read ``kafka_groups`` once, as it is measured by ``reading.py``, so that Spark's start is not part of it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.processes import cpu_seconds
+from tests.bench_spark.reading import consume, frame
 from tests.bench_spark.session import start_session
 from tests.lab.workload.groups import seed_groups
 from tests.lab.workload.topics import create_topics
@@ -69,8 +71,10 @@ def main() -> None:
     parser.add_argument("--groups", type=int, default=50)
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--idle", action="store_true")
+    parser.add_argument("--session-up", action="store_true")
     size = parser.parse_args()
     spark = start_session(2)
+    spark.conf.set("spark.sql.streaming.noDataProgressEventInterval", "100ms")  # by default, one in ten seconds is told
     found = idle(spark) if size.idle else changes(spark, size)
     spark.stop()
     print(json.dumps(found))
@@ -97,6 +101,8 @@ def changes(spark: SparkSession, size: argparse.Namespace) -> dict[str, list[flo
 
     commit(1)
     register(spark)
+    if size.session_up:
+        consume(frame(spark, size.bootstrap, "no-group-at-all"))
     with tempfile.TemporaryDirectory() as folder:
         options = {
             "kafka.bootstrap.servers": size.bootstrap,
