@@ -1,1 +1,1 @@
-"""The snapshots of a cluster: which ones count, and their rows."""
+"""The snapshots of clusters: which clusters, which snapshots count, and their rows."""

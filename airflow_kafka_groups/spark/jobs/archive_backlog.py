@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.contracts import paths
@@ -40,7 +41,6 @@ from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
 from airflow_kafka_groups.spark.program import Program

@@ -16,14 +16,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
 from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
-from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.arrow.workers import Workers
-from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.ledger.fleet import (
+from airflow_kafka_groups.arrow.ledger.fleet import (
     ALL,
     PLACEHOLDER,
     check_clusters,
@@ -31,7 +24,14 @@ from airflow_kafka_groups.spark.ledger.fleet import (
     is_one,
     of_each_cluster,
 )
-from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
+from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
+from airflow_kafka_groups.arrow.workers import Workers
+from airflow_kafka_groups.contracts import ids, paths
+from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
+from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
@@ -126,7 +126,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
     if is_one(arguments.cluster):
         return judge_cluster(arguments.cluster[0])
     storage = session.storage(arguments.base)
-    judged, failed = of_each_cluster(storage, arguments.base, arguments.cluster, judge_cluster)
+    judged, failed = of_each_cluster(storage, arguments.base, arguments.cluster, judge_cluster, warn)
     return {
         "job": JOB,
         **fleet_summary(judged, failed),

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.ledger.fleet import check_cluster
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages

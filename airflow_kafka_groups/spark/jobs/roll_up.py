@@ -21,14 +21,14 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.arrow.ledger.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.ledger.fleet import ALL, check_clusters, of_each_cluster
-from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import add_base, add_table
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.preflight import prepare
@@ -70,7 +70,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     since = f"{datetime.now(UTC) - timedelta(days=arguments.days - 1):%Y-%m-%d}"
     storage = storage_of(spark, arguments.base)
     found, failed = of_each_cluster(
-        storage, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since)
+        storage, arguments.base, arguments.cluster, lambda cluster: _days(storage, arguments.base, cluster, since), warn
     )
     rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)

@@ -1,1 +1,1 @@
-"""Tables of the catalogue, and runs over many clusters."""
+"""Tables of the session's catalogue."""

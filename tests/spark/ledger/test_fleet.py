@@ -12,13 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, SnapshotError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.spark.jobs import archive_backlog, lag_report
 from airflow_kafka_groups.spark.jobs.judge_staleness import main, parse_arguments, run
-from airflow_kafka_groups.spark.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
-from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, seen, snapshot_id
 
@@ -89,44 +85,6 @@ def test_each_cluster_has_its_own_commits(spark: SparkSession, tmp_path: Path) -
     summary = run(spark, parse_arguments(arguments))
     assert (list(summary["clusters"]), list(summary["failed"])) == (["a"], ["b"])
     assert "b-commits has no summary of commit_history" in summary["failed"]["b"]
-
-
-def test_an_error_that_nobody_foresaw_holds_no_other_up(tmp_path: Path) -> None:
-    def judge(cluster: str) -> dict[str, Any]:
-        if cluster == "a":
-            raise RuntimeError("out of luck")
-        return {"snapshot_id": "s", "groups": 1, "verdicts": {"stale": 1}, "lag": 2, "warnings": [], "seconds": 0.1}
-
-    done, failed = of_each_cluster(LocalStorage(), tmp_path.as_uri(), ["a", "b"], judge)
-    assert failed == {"a": "RuntimeError: out of luck"}
-    assert (list(done), fleet_summary(done, failed)["groups"]) == (["b"], 1)
-
-
-def test_a_folder_without_clusters_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "notes").mkdir()
-    with pytest.raises(ArgumentError, match=r"--cluster \(got '\*'\): .* has no folder with snapshots"):
-        clusters_in(LocalStorage(), tmp_path.as_uri(), ["*"])
-    with no_session() as session, pytest.raises(SnapshotError):
-        run(session, parse_arguments(given(tmp_path, "notes")))
-
-
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--cluster", "b", "--output", "/o"], "--output (got '/o'): leave it out with several clusters"),
-        (["--cluster", "*", "--summary", "/o"], "--summary (got '/o'): leave it out with several clusters"),
-        (["--cluster", "b", "--snapshot-id", snapshot_id(0)], "leave it out with several clusters"),
-        (["--cluster", "b", "--kafka-properties", "/p"], "write {cluster} where the path has the cluster's name"),
-        (["--cluster", "b", "--commit-history", "/p"], "write {cluster} where the path has the cluster's name"),
-        (["--cluster", "../b"], "--cluster (got '../b'): use 1 to 100 letters"),
-    ],
-)
-def test_what_makes_sense_for_one_cluster_only_is_refused(
-    more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit):
-        parse_arguments([*given(tmp_path, "a"), *more])
-    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["*", "..", "../prod", "prod/", "prod\u0308", ""])

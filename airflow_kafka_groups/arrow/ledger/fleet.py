@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.spark.logs import warn
 
 ALL = "*"
 """All clusters of a base folder."""
@@ -73,9 +72,12 @@ def clusters_in(storage: Storage, base: str, asked: Sequence[str]) -> list[str]:
 
 
 def of_each_cluster(
-    storage: Storage, base: str, asked: Sequence[str], work: Callable[[str], T]
+    storage: Storage, base: str, asked: Sequence[str], work: Callable[[str], T], warn: Callable[[str], None]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Call a function for one cluster after the other; return the results, and why clusters failed."""
+    """Call a function for one cluster after the other; return the results, and why clusters failed.
+
+    :param warn: called at once for each cluster that fails.
+    """
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
     for cluster in clusters_in(storage, base, asked):
