@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 _PACKAGE = Path(__file__).resolve().parents[1]
+_SHIPPED = ("contracts", "arrow", "backlog", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 _USAGE = "usage: python -m airflow_kafka_groups.spark.bundle TARGET.zip [--whole]"
 
@@ -22,11 +23,11 @@ APPLICATION = _PACKAGE / "spark" / "application.py"
 
 
 def write_bundle(target: Path, *, whole: bool = False) -> Path:
-    """Write the zip for ``--py-files``, always the same bytes: the empty root, ``contracts``, ``arrow``, ``spark``.
+    """Write the zip for ``--py-files``, always the same bytes: the empty root, and the packages of the jobs.
 
     :param whole: include the complete package instead. Default false.
     """
-    folders = (_PACKAGE,) if whole else (_PACKAGE / "contracts", _PACKAGE / "arrow", _PACKAGE / "spark")
+    folders = [_PACKAGE] if whole else [_PACKAGE / name for name in _SHIPPED]
     modules = sorted({_PACKAGE / "__init__.py", *(path for folder in folders for path in folder.rglob("*.py"))})
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for module in modules:

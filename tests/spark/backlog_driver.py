@@ -20,7 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.spark.backlog.record import ATTEMPT, COMMIT, ENDED, PROCESSED, PROCESSING, RUN, Record
+from airflow_kafka_groups.backlog.record import ATTEMPT, COMMIT, ENDED, PROCESSED, PROCESSING, RUN, Record
 from airflow_kafka_groups.spark.jobs.process_group_backlog import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 

@@ -1,1 +1,1 @@
-"""The unread records of groups: ranges, archives, processing, and the commit afterwards."""
+"""The unread records of groups, read with Spark: archived, or processed and written."""

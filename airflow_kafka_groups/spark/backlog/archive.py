@@ -18,12 +18,12 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.slices import range_rows
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
 from airflow_kafka_groups.contracts.group_states import GroupState
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.session.settings import jvm_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext
+from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")

@@ -21,10 +21,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.spark.backlog.commit import Observed, moved
-from airflow_kafka_groups.spark.backlog.record import ABANDONED, Record, Run, open_record
-from airflow_kafka_groups.spark.backlog.request import BacklogRequest, look, plan
-from airflow_kafka_groups.spark.backlog.slices import with_context
+from airflow_kafka_groups.backlog.commit import Observed, moved
+from airflow_kafka_groups.backlog.record import ABANDONED, Record, Run, open_record
+from airflow_kafka_groups.backlog.request import BacklogRequest, look, plan
+from airflow_kafka_groups.backlog.slices import with_context
 from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range, commit_rows
-from airflow_kafka_groups.spark.backlog.commit import (
+from airflow_kafka_groups.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
     Observed,
@@ -23,7 +23,7 @@ from airflow_kafka_groups.spark.backlog.commit import (
     moved,
     offsets_to_commit,
 )
-from airflow_kafka_groups.spark.backlog.record import (
+from airflow_kafka_groups.backlog.record import (
     COMMIT,
     COMMITTED,
     ENDED,
@@ -34,7 +34,7 @@ from airflow_kafka_groups.spark.backlog.record import (
     Record,
     Run,
 )
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
+from airflow_kafka_groups.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 

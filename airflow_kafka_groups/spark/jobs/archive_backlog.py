@@ -20,6 +20,8 @@ from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -32,13 +34,12 @@ from airflow_kafka_groups.spark.backlog.archive import (
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS, read_ranges
+from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged

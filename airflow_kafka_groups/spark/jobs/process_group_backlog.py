@@ -17,20 +17,19 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
 from airflow_kafka_groups.arrow.files.output_checks import require_own_summary
+from airflow_kafka_groups.backlog.commit import NotCommittedError
+from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, BacklogPolicy
+from airflow_kafka_groups.backlog.record import PROCESSED, TakenOverError
+from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS, BacklogRequest, parse_fetched
+from airflow_kafka_groups.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
-from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.backlog.ranges import POLICY_CHOICES, BacklogPolicy
-from airflow_kafka_groups.spark.backlog.record import PROCESSED, TakenOverError
-from airflow_kafka_groups.spark.backlog.request import BacklogRequest, parse_fetched
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
 from airflow_kafka_groups.spark.program import Program, write_summary

@@ -11,13 +11,14 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition
+from airflow_kafka_groups.backlog.group_admin import GroupAdmin, GroupStatus, TooLateError
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session.settings import jvm_of
 
@@ -29,18 +30,7 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartitionException"
 _DENIED_TOPIC = "TopicAuthorizationException"
 
 
-class TooLateError(JobError):
-    """A commit did not leave in time, and so was not sent."""
-
-
-class GroupStatus(NamedTuple):
-    """The state of a group, ``DEAD`` if it does not exist, and the number of its members."""
-
-    state: str
-    members: int
-
-
-class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
+class KafkaAdmin(GroupAdmin, AbstractContextManager["KafkaAdmin"]):
     """An admin client in the driver's JVM, closed at the end of the block."""
 
     def __init__(self, spark: SparkSession, properties: KafkaProperties) -> None:
@@ -165,13 +155,7 @@ class KafkaAdmin(AbstractContextManager["KafkaAdmin"]):
         return found
 
     def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
-        """Commit offsets for a group without members; brokers refuse it for others.
-
-        :param deadline: until when the request may leave, retries included, by ``time.monotonic()``: the group was read
-            before, and somebody else may commit meanwhile.
-
-        Raises ``TooLateError`` if that has passed.
-        """
+        """Commit offsets for a group without members; brokers refuse it for others."""
         made = self._kafka.clients.consumer.OffsetAndMetadata
         commits = {self._named(where): made(offset) for where, offset in offsets.items()}
         options = self._kafka.clients.admin.AlterConsumerGroupOffsetsOptions()

@@ -16,7 +16,6 @@ from airflow_kafka_groups.arrow.errors import JobError, first_line
 from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
-ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 _POLL = "kafkaConsumer.pollTimeoutMs"
 _NETWORK_TIMEOUT = "spark.network.timeout"
 # For a record. Spark's default of two minutes with four attempts is too long for unreachable brokers.

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.offsets import Partition, Range
+from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
@@ -33,7 +34,6 @@ from airflow_kafka_groups.spark.backlog.archive import (
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA

@@ -13,8 +13,8 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.spark.backlog import commit
-from airflow_kafka_groups.spark.backlog.commit import (
+from airflow_kafka_groups.backlog import commit
+from airflow_kafka_groups.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
     Observed,
@@ -22,10 +22,11 @@ from airflow_kafka_groups.spark.backlog.commit import (
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
-from airflow_kafka_groups.spark.backlog.request import parse_fetched
+from airflow_kafka_groups.backlog.group_admin import GroupStatus
+from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.backlog.request import parse_fetched
 from airflow_kafka_groups.spark.kafka import admin as client
-from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.kafka.reader import source_options
 

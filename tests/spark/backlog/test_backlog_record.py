@@ -13,10 +13,10 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
-from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, Observed
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.record import (
+from airflow_kafka_groups.backlog.commit import NotCommittedError, Observed
+from airflow_kafka_groups.backlog.group_admin import GroupStatus
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.record import (
     ABANDONED,
     COMMIT,
     COMMITTED,
@@ -30,10 +30,11 @@ from airflow_kafka_groups.spark.backlog.record import (
     TakenOverError,
     open_record,
 )
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext, cut, range_rows
+from airflow_kafka_groups.backlog.slices import BacklogContext, cut, range_rows
+from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
-from airflow_kafka_groups.spark.kafka.admin import GroupStatus, KafkaAdmin
+from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from tests.pages import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]

@@ -14,8 +14,8 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.backlog import work
-from airflow_kafka_groups.spark.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.backlog.work import reads_of
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of

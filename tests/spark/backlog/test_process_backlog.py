@@ -16,10 +16,10 @@ from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.spark.backlog.commit import NotCommittedError
+from airflow_kafka_groups.backlog.commit import NotCommittedError
+from airflow_kafka_groups.backlog.ranges import BacklogPolicy
+from airflow_kafka_groups.backlog.request import BacklogRequest
 from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.backlog.ranges import BacklogPolicy
-from airflow_kafka_groups.spark.backlog.request import BacklogRequest
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer

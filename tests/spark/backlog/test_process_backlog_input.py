@@ -12,9 +12,9 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties

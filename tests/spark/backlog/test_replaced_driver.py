@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.spark.backlog.commit import Observed
+from airflow_kafka_groups.backlog.commit import Observed
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.record import COMMITTED, ENDED, PROCESSED, PROCESSING, Record, TakenOverError
+from airflow_kafka_groups.backlog.slices import range_rows
 from airflow_kafka_groups.spark.backlog.output import Output
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.record import COMMITTED, ENDED, PROCESSED, PROCESSING, Record, TakenOverError
-from airflow_kafka_groups.spark.backlog.slices import range_rows
 from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from tests.spark.backlog.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.slices import cut, merged, overlap, with_context
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.slices import cut, merged, overlap, with_context
 from tests.spark.backlog.test_backlog_record import A0, A1, B0, BACKLOG
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]

@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.offsets import Partition, Range
+from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA

@@ -13,8 +13,8 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
-from airflow_kafka_groups.spark.backlog.slices import BacklogContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

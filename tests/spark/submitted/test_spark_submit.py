@@ -141,8 +141,9 @@ def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_
     with zipfile.ZipFile(first) as archive:
         names = archive.namelist()
     assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/arrow/staleness/lives.py"} <= set(names)
-    shipped = tuple(f"airflow_kafka_groups/{folder}/" for folder in ("arrow", "contracts", "spark"))
+    shipped = tuple(f"airflow_kafka_groups/{folder}/" for folder in ("arrow", "backlog", "contracts", "spark"))
     assert all(name.startswith(shipped) for name in names[1:])
+    assert all(any(name.startswith(folder) for name in names) for folder in shipped)
     imported = "import airflow_kafka_groups.spark.jobs.judge_staleness as job; print(job.__file__)"
     environment = os.environ | {"PYTHONPATH": str(first)}
     done = subprocess.run(

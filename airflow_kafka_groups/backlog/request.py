@@ -12,11 +12,12 @@ from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.offsets import Commit, Commits, Partition
+from airflow_kafka_groups.backlog.commit import Observed, moved, why_not_free
+from airflow_kafka_groups.backlog.group_admin import GroupAdmin
+from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.contracts.formats import check_format
-from airflow_kafka_groups.spark.backlog.commit import Observed, moved, why_not_free
-from airflow_kafka_groups.spark.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
-from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
-from airflow_kafka_groups.spark.kafka.reader import ISOLATION_LEVELS
+
+ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +103,7 @@ class BacklogRequest:
         }
 
 
-def look(admin: KafkaAdmin, request: BacklogRequest) -> Observed:
+def look(admin: GroupAdmin, request: BacklogRequest) -> Observed:
     """Return the state of the group. Raises ``JobError`` if it is in use."""
     group_id = request.group_id
     known = admin.known(group_id)
@@ -118,7 +119,7 @@ def look(admin: KafkaAdmin, request: BacklogRequest) -> Observed:
     return observed
 
 
-def plan(admin: KafkaAdmin, request: BacklogRequest, observed: Observed) -> Backlog:
+def plan(admin: GroupAdmin, request: BacklogRequest, observed: Observed) -> Backlog:
     """Return what the group has not read. Raises ``JobError`` if it moved since its offsets were fetched."""
     fetched = request.fetched
     if fetched is not None and (differ := moved(fetched.committed, observed.committed)):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Commit, Commits, Partition
-from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin, TooLateError
+from airflow_kafka_groups.backlog.group_admin import GroupAdmin, TooLateError
 
 _COMMIT_WITHIN_S = 15.0
 """How long after the last reading of the group began its commit may leave: somebody else may commit meanwhile."""
@@ -48,7 +48,7 @@ class Observed:
         return self.existing | self.committed.keys()
 
 
-def why_not_free(admin: KafkaAdmin, observed: Observed) -> str | None:
+def why_not_free(admin: GroupAdmin, observed: Observed) -> str | None:
     """Return why the group's offsets must not be committed; ``None`` if it is unused now."""
     state, members = admin.state(observed.group_id)
     if members:
@@ -72,7 +72,7 @@ def offsets_to_commit(ends: Mapping[Partition, int], committed: Commits) -> dict
     return {where: end for where, end in ends.items() if where not in committed or committed[where].offset != end}
 
 
-def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+def commit_ends(admin: GroupAdmin, observed: Observed, ends: Mapping[Partition, int]) -> dict[Partition, int]:
     """Commit the ends of what was processed; return the committed offsets.
 
     :param observed: the group before: it must not have changed.
@@ -109,7 +109,7 @@ def commit_ends(admin: KafkaAdmin, observed: Observed, ends: Mapping[Partition, 
     ) from problem
 
 
-def _check_unused(admin: KafkaAdmin, observed: Observed) -> None:
+def _check_unused(admin: GroupAdmin, observed: Observed) -> None:
     group_id = observed.group_id
     try:
         reason = why_not_free(admin, observed)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_groups.arrow.offsets import Partition, Range
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.ranges import Backlog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

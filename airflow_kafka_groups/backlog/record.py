@@ -20,11 +20,11 @@ from typing import Any
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.offsets import Commits, Partition, Range, commit_rows, parse_commits
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import RECORD_FORMAT, check_format
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.spark.backlog.ranges import Backlog
-from airflow_kafka_groups.spark.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
 COMMITTED, NOT_COMMITTED, UNVERIFIED, ABANDONED = "committed", "not_committed", "unverified", "abandoned"
