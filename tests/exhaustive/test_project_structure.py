@@ -103,7 +103,6 @@ ELSEWHERE = {
     "spark/bundle.py": "spark/submitted/test_spark_submit.py",
     "spark/backlog/": "spark/backlog/test_process_backlog.py",
     "spark/backlog/output.py": "spark/backlog/test_backlog_kills.py",
-    "spark/backlog/work.py": "spark/backlog/test_backlog_record.py",
     "spark/backlog/archive.py": "spark/backlog/test_archive_backlog.py",
     "spark/jobs/": "spark/backlog/test_process_backlog_input.py",
     "spark/kafka/": "spark/backlog/test_process_backlog.py",

@@ -14,22 +14,30 @@ In a notebook or an application of your own::
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from threading import Thread
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Range
+from airflow_kafka_groups.backlog.attempt import Attempt
 from airflow_kafka_groups.backlog.commit import Observed, moved
 from airflow_kafka_groups.backlog.record import ABANDONED, Record, Run, open_record
 from airflow_kafka_groups.backlog.request import BacklogRequest, look, plan
-from airflow_kafka_groups.backlog.slices import with_context
-from airflow_kafka_groups.spark.backlog.work import Work
+from airflow_kafka_groups.backlog.slices import BacklogContext, with_context
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
+from airflow_kafka_groups.spark.logs import warn
+
+_READ_WAIT_S = 10.0
+"""How long Spark may take to report a query that has ended."""
 
 
 def process_backlog(
@@ -79,19 +87,45 @@ def process_backlog(
                     record.abandon()
                 record = Record()  # nothing to process, so nothing to continue
             run = record.begin(asked.identity(), observed.committed, backlog, asked.max_records_per_slice)
-        work = Work(admin, record, run, observed, cluster_id)
+        attempt = Attempt(admin, record, run, observed, cluster_id, warn)
+        function = with_context(handle)
 
-        def read(ranges: Sequence[Range]) -> DataFrame:
-            return read_ranges(spark, properties, ranges, isolation_level=asked.isolation_level, options=options)
+        def process(context: BacklogContext) -> bool:
+            level = asked.isolation_level
+            rows = read_ranges(spark, properties, context.ranges, isolation_level=level, options=options)
+            records, was_read = reads_of(rows)
+            function(records, context)
+            return was_read()
 
         failed = True
         try:
-            work.do(read, with_context(handle))
+            attempt.do(process)
             failed = False
         finally:
-            found |= {**work.summary(failed), "warnings": work.warnings}
+            found |= {**attempt.summary(failed), "warnings": attempt.warnings}
             found["seconds"] = round(time.monotonic() - started, 1)
     return found
+
+
+def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
+    """Return the rows, observed, and a function that returns whether a query has read them, in any thread or job group.
+
+    Spark reports nothing of rows that are read as an RDD; they count as unread.
+    """
+    observation = Observation(f"reads-{uuid.uuid4().hex[:8]}")
+    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
+
+    def wait() -> None:
+        with suppress(*SPARK_ERRORS):  # a query that failed did read
+            observation.get  # noqa: B018 - waits for the first query
+
+    def was_read() -> bool:
+        waiting = Thread(target=wait, name="reads", daemon=True)  # `get` waits forever if there is no query
+        waiting.start()
+        waiting.join(_READ_WAIT_S)
+        return not waiting.is_alive()
+
+    return observed, was_read
 
 
 def _resumed(record: Record, asked: BacklogRequest, observed: Observed) -> Run | None:

@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
+from airflow_kafka_groups.backlog.attempt import ENDED_BEFORE, Attempt
 from airflow_kafka_groups.backlog.commit import NotCommittedError, Observed
 from airflow_kafka_groups.backlog.group_admin import GroupStatus
 from airflow_kafka_groups.backlog.ranges import Backlog
@@ -32,7 +33,6 @@ from airflow_kafka_groups.backlog.record import (
 )
 from airflow_kafka_groups.backlog.slices import BacklogContext, cut, range_rows
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.spark.backlog.work import ENDED_BEFORE, Work
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from tests.pages import ROOT
@@ -85,6 +85,7 @@ class Scene:
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.storage, self.folder, self.group = storage_of(spark, str(folder)), folder, Group()
         self.seen: list[BacklogContext] = []
+        self.warned: list[str] = []
         self.stop_in = ""
 
     def record(self) -> Record:
@@ -93,24 +94,21 @@ class Scene:
     def begin(self, *, size: int = 4, commit: bool = True) -> Run:
         return self.record().begin(REQUEST | {"commit": commit}, dict(self.group.commits), BACKLOG, size)
 
-    def work(self, monkeypatch: pytest.MonkeyPatch) -> Work:
-        monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work.reads_of", lambda rows: (rows, lambda: True))
+    def work(self) -> Attempt:
         record = self.record()
         run = record.run
         assert run is not None
         observed = Observed(group_id="g", existing=frozenset(BEFORE), committed=dict(self.group.commits))
-        work = Work(self.group, record, run, observed, "k")
+        attempt = Attempt(self.group, record, run, observed, "k", self.warned.append)
 
-        def handle(_: Any, context: BacklogContext) -> None:
+        def process(context: BacklogContext) -> bool:
             self.seen.append(context)
             if self.stop_in == f"slice {context.slice}":
                 raise Killed
+            return True
 
-        def read(ranges: Any) -> Any:
-            return None
-
-        work.do(read, handle)
-        return work
+        attempt.do(process)
+        return attempt
 
     def entries(self) -> list[str]:
         return [json.loads(path.read_text())["kind"] for path in sorted(self.folder.glob("*/000001/*.json"))]
@@ -121,9 +119,9 @@ def scene(spark: SparkSession, tmp_path: Path) -> Scene:
     return Scene(spark, tmp_path)
 
 
-def test_each_slice_is_recorded_before_and_after_each_step(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_slice_is_recorded_before_and_after_each_step(scene: Scene) -> None:
     run = scene.begin()
-    summary = scene.work(monkeypatch).summary(failed=False)
+    summary = scene.work().summary(failed=False)
     assert scene.entries() == ["run", "attempt", *["processing", "processed", "commit"] * 3, "ended"]
     assert [(one.slice, one.ranges, one.repeats) for one in scene.seen] == [
         (one.number, one.ranges, False) for one in run.slices
@@ -134,15 +132,13 @@ def test_each_slice_is_recorded_before_and_after_each_step(scene: Scene, monkeyp
     assert (summary["repeats"], summary["uncommitted"]) == ([], [])
 
 
-def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(scene: Scene) -> None:
     run = scene.begin()
     scene.stop_in = "slice 2"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.stop_in = ""
-    work = scene.work(monkeypatch)
+    work = scene.work()
     assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == [
         (1, 1, False),
         (2, 1, False),
@@ -154,72 +150,66 @@ def test_a_restart_processes_the_slice_that_was_in_work_and_says_so(
 
 
 @pytest.mark.parametrize(("dies", "again"), [("before", [1, 1, 2, 3]), ("after", [1, 2, 3])])
-def test_a_commit_whose_outcome_is_not_known_is_settled_by_the_group(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, dies: str, again: list[int]
-) -> None:
+def test_a_commit_whose_outcome_is_not_known_is_settled_by_the_group(scene: Scene, dies: str, again: list[int]) -> None:
     scene.begin()
     scene.group.dies = dies
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.group.dies = ""
-    summary = scene.work(monkeypatch).summary(failed=False)
+    summary = scene.work().summary(failed=False)
     assert [one.slice for one in scene.seen] == again
     assert (summary["outcome"], summary["slices_committed"]) == ("committed", 3)
     assert summary["repeats"] == (range_rows(cut(BACKLOG, 4)[0].ranges) if dies == "before" else [])
 
 
-def test_a_commit_that_was_refused_is_made_up_for_without_processing(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_commit_that_was_refused_is_made_up_for_without_processing(scene: Scene) -> None:
     scene.begin()
     scene.group.dies = "joined"
     with pytest.raises(NotCommittedError):
-        scene.work(monkeypatch)
+        scene.work()
     assert scene.record().outcomes() == {1: NOT_COMMITTED}
     scene.group.dies = ""
-    summary = scene.work(monkeypatch).summary(failed=False)
+    summary = scene.work().summary(failed=False)
     assert ([one.slice for one in scene.seen], summary["outcome"], summary["repeats"]) == ([1, 2, 3], "committed", [])
 
 
 @pytest.mark.parametrize("moved", [{A0: Commit(5)}, {B0: Commit(8)}, {A0: Commit(7), A1: Commit(0)}])
-def test_a_group_that_somebody_else_moved_is_refused(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, moved: dict[Partition, Commit]
-) -> None:
+def test_a_group_that_somebody_else_moved_is_refused(scene: Scene, moved: dict[Partition, Commit]) -> None:
     scene.begin()
     scene.group.dies = "before"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.group.commits |= moved
     with pytest.raises(
         JobError, match=r"is not where run \S+ left it.*Then begin at its present commits by --start-over"
     ):
-        scene.work(monkeypatch)
+        scene.work()
     assert len(scene.seen) == 1
     assert scene.entries()[-1] == "processed", "nothing is recorded either"
 
 
-def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_commits_a_restart_goes_by_the_record_alone(scene: Scene) -> None:
     scene.begin(commit=False)
     scene.stop_in = "slice 3"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.stop_in = ""
-    summary = scene.work(monkeypatch).summary(failed=False)
+    summary = scene.work().summary(failed=False)
     assert [one.slice for one in scene.seen] == [1, 2, 3, 3]
     assert (summary["outcome"], scene.group.commits) == ("processed", BEFORE)
     count = len(scene.entries())
-    work = scene.work(monkeypatch)
+    work = scene.work()
     assert (work.summary(failed=False), len(scene.entries())) == (summary, count), "reported again, and not done again"
     assert work.warnings == [ENDED_BEFORE.format(run_id=summary["run_id"])], "another --output has nothing of it"
 
 
-def test_the_entries_are_those_of_the_page(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_entries_are_those_of_the_page(scene: Scene) -> None:
     scene.begin()
     scene.group.dies = "joined"
     with pytest.raises(NotCommittedError):
-        scene.work(monkeypatch)
+        scene.work()
     scene.group.dies = ""
-    scene.work(monkeypatch)
+    scene.work()
     page = (ROOT / "docs" / "formats.md").read_text().split("### Record\n", 1)[1]
     table = [line.split(" | ") for line in page.splitlines() if line.startswith("| `")]
     documented = {row[0].strip("| `"): set(re.findall(r"`(\w+)`", row[2].partition("(")[0])) for row in table}
@@ -232,31 +222,29 @@ def test_the_entries_are_those_of_the_page(scene: Scene, monkeypatch: pytest.Mon
     assert written == documented
 
 
-def test_a_process_that_was_replaced_commits_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_was_replaced_commits_nothing(scene: Scene) -> None:
     scene.begin()
     first = scene.record()
     scene.stop_in = "slice 1"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     with pytest.raises(TakenOverError, match="another process works on this backlog too"):
         first.append(PROCESSED, attempt=1, slice=1)
     assert scene.record().processed() == {}
 
 
-def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_is_given_up_is_continued_by_nobody_and_its_ranges_are_named(scene: Scene) -> None:
     scene.begin()
     scene.stop_in = "slice 2"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     zombie = scene.record()
     scene.group.commits = dict(BEFORE)
     scene.begin()
     with pytest.raises(TakenOverError):
         zombie.append(PROCESSED, attempt=1, slice=2)
     scene.stop_in = ""
-    work = scene.work(monkeypatch)
+    work = scene.work()
     repeated = range_rows([Range(A0, 4, 9), Range(A1, 0, 3)])
     assert work.summary(failed=False)["repeats"] == repeated
     assert [one.repeats for one in scene.seen[2:]] == [True, True, False]
@@ -279,9 +267,9 @@ def test_outcomes_and_attempts_are_folded(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize("harm", ["changed", "gone", "torn", "future"])
-def test_a_record_that_is_not_whole_stops_the_job(scene: Scene, monkeypatch: pytest.MonkeyPatch, harm: str) -> None:
+def test_a_record_that_is_not_whole_stops_the_job(scene: Scene, harm: str) -> None:
     scene.begin()
-    scene.work(monkeypatch)
+    scene.work()
     path = next(scene.folder.glob("*/000001/000003.json"))
     entry = json.loads(path.read_text())
     if harm == "changed":
@@ -300,7 +288,7 @@ def test_a_record_that_is_not_whole_stops_the_job(scene: Scene, monkeypatch: pyt
 def test_a_long_record_is_read_several_entries_at_once(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     """On an object store, thirty thousand requests one after the other would take half an hour."""
     scene.begin()
-    scene.work(monkeypatch)
+    scene.work()
     one_by_one, read_if_there = list[str](), Storage.read_if_there
 
     def read(storage: Storage, path: str) -> str | None:

@@ -14,10 +14,9 @@ from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.backlog.attempt import READ_NOTHING
 from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
-from airflow_kafka_groups.spark.backlog import work
-from airflow_kafka_groups.spark.backlog.process import process_backlog
-from airflow_kafka_groups.spark.backlog.work import reads_of
+from airflow_kafka_groups.spark.backlog.process import process_backlog, reads_of
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
@@ -120,7 +119,7 @@ def test_a_transform_may_use_threads_and_job_groups(
 def test_a_transform_that_reads_nothing_is_a_warning(
     kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work._READ_WAIT_S", 1.0)
+    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.process._READ_WAIT_S", 1.0)
     fill(kafka, {("bs-l", 0): 3})
     commit_offsets(kafka, {"bs-l": {("bs-l", 0): 1}})
 
@@ -129,7 +128,7 @@ def test_a_transform_that_reads_nothing_is_a_warning(
 
     transforms.__dict__["lazy"] = lazy
     summary = submit("--group", "bs-l", "--transform", "users_transforms:lazy", "--records", str(tmp_path))
-    assert summary["warnings"] == [work.READ_NOTHING.format(what="slice 1 of 1")]
+    assert summary["warnings"] == [READ_NOTHING.format(what="slice 1 of 1")]
     assert ([row["offset"] for row in summary["before"]], summary["committed"]) == ([1], 1)
 
 

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Range
+from airflow_kafka_groups.backlog.attempt import Attempt
 from airflow_kafka_groups.backlog.commit import Observed
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.record import COMMITTED, ENDED, PROCESSED, PROCESSING, Record, TakenOverError
-from airflow_kafka_groups.backlog.slices import range_rows
+from airflow_kafka_groups.backlog.slices import BacklogContext, range_rows
 from airflow_kafka_groups.spark.backlog.output import Output
-from airflow_kafka_groups.spark.backlog.work import Work
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from tests.spark.backlog.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene
 
@@ -30,22 +30,28 @@ class Drivers:
         self.spark, self.out = spark, folder / "out"
         self.scene = Scene(spark, folder / "records")
 
-    def start(self) -> tuple[Work, Output, Record]:
+    def start(self) -> tuple[Attempt, Output, Record]:
         record, output = self.scene.record(), Output(self.spark, str(self.out), "parquet", "errorifexists")
         committed = dict(self.scene.group.commits)
         observed = Observed(group_id="g", existing=frozenset(BEFORE), committed=committed)
         group: Any = self.scene.group
         assert record.run is not None
-        return Work(group, record, record.run, observed, "k"), output, record
+        return Attempt(group, record, record.run, observed, "k", self.scene.warned.append), output, record
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         rows = [(*each.partition, at) for each in ranges for at in range(each.start, each.end)]
         return self.spark.createDataFrame(rows, "topic string, partition int, `offset` long")
 
-    def run(self, work: Work, output: Output, handle: Callable[..., Any] | None = None) -> None:
+    def run(self, work: Attempt, output: Output, handle: Callable[..., Any] | None = None) -> None:
         """Run a driver to its end, as the job does."""
+        function = handle or job.handler(None, output)
+
+        def process(context: BacklogContext) -> bool:
+            function(self.read(context.ranges), context)
+            return True
+
         try:
-            work.do(self.read, handle or job.handler(None, output))
+            work.do(process)
         except TakenOverError as exc:
             if exc.entry == PROCESSED:
                 output.discard()
@@ -64,8 +70,7 @@ class Drivers:
 
 
 @pytest.fixture
-def drivers(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drivers:
-    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.work.reads_of", lambda rows: (rows, lambda: True))
+def drivers(spark: SparkSession, tmp_path: Path) -> Drivers:
     return Drivers(spark, tmp_path)
 
 
@@ -90,7 +95,7 @@ def test_one_that_stood_still_between_slices_deletes_none_that_is_recorded_as_pr
 ) -> None:
     drivers.scene.begin(size=5)
     work, output, record = drivers.start()
-    append, others = record.append, list[Work]()
+    append, others = record.append, list[Attempt]()
 
     def stands_still(entry: str, **fields: Any) -> None:
         if (entry, fields.get("slice")) == (kind, number) and not others:
@@ -127,21 +132,19 @@ def test_what_an_abandoned_run_processed_is_named_also_after_a_run_of_other_topi
     assert record.repeats() == [Range(A1, 0, 3)]
 
 
-def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(
-    drivers: Drivers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(drivers: Drivers) -> None:
     scene = drivers.scene
     scene.begin()
     scene.stop_in = "slice 3"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.group.commits = dict(BEFORE)  # it is set back, and everything is to be processed again
     scene.begin()
     scene.seen.clear()
     scene.stop_in = "slice 1"
     with pytest.raises(Killed):
-        scene.work(monkeypatch)
+        scene.work()
     scene.stop_in = ""
-    scene.work(monkeypatch)
+    scene.work()
     attempts = [(one.slice, one.attempt, one.repeats) for one in scene.seen]
     assert attempts == [(1, 1, True), (1, 2, True), (2, 2, True), (3, 2, True)]

@@ -1,20 +1,14 @@
-"""The work on a run: what a restart finds settled, and then a slice at a time, recorded before and after each step."""
+"""One attempt at a run: what a restart finds settled, and then each slice, recorded before and after each step."""
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from threading import Thread
 from typing import Any
 
-from pyspark.logger import PySparkLogger
-from pyspark.sql import DataFrame, Observation
-from pyspark.sql import functions as F
-
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range, commit_rows
+from airflow_kafka_groups.arrow.offsets import Commit, Partition, commit_rows
 from airflow_kafka_groups.backlog.commit import (
     NotCommittedError,
     NotVerifiedError,
@@ -23,6 +17,7 @@ from airflow_kafka_groups.backlog.commit import (
     moved,
     offsets_to_commit,
 )
+from airflow_kafka_groups.backlog.group_admin import GroupAdmin
 from airflow_kafka_groups.backlog.record import (
     COMMIT,
     COMMITTED,
@@ -35,8 +30,6 @@ from airflow_kafka_groups.backlog.record import (
     Run,
 )
 from airflow_kafka_groups.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
-from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 
 READ_NOTHING = (
     "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
@@ -46,29 +39,34 @@ ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
     "process its records again, with another transform or output, use --start-over"
 )
-_READ_WAIT_S = 10.0
-"""How long Spark may take to report a query that has ended."""
-
-_Reader = Callable[[Sequence[Range]], DataFrame]
-_Handler = Callable[[DataFrame, BacklogContext], Any]
-_logger = PySparkLogger.getLogger(__name__)
 
 
-class Work:
-    """One attempt at a run.
+class Attempt:
+    """One process's work on a run.
 
     :param observed: the group as it is now; its commits are followed while this attempt commits.
+    :param warn: called at once with each warning, which ``warnings`` keeps.
     """
 
-    def __init__(self, admin: KafkaAdmin, record: Record, run: Run, observed: Observed, cluster_id: str) -> None:
+    def __init__(
+        self,
+        admin: GroupAdmin,
+        record: Record,
+        run: Run,
+        observed: Observed,
+        cluster_id: str,
+        warn: Callable[[str], None],
+    ) -> None:
         self._admin, self._record, self._run = admin, record, run
-        self._observed, self._cluster_id = observed, cluster_id
+        self._observed, self._cluster_id, self._log = observed, cluster_id, warn
         self._commits = bool(run.request["commit"])
         self._attempt = record.attempts + 1
         self.warnings: list[str] = []
 
-    def do(self, read: _Reader, handle: _Handler) -> None:
+    def do(self, process: Callable[[BacklogContext], bool]) -> None:
         """Process and commit every slice that the record does not show as done.
+
+        :param process: processes the ranges of a context, and returns whether their records were read.
 
         Raises ``JobError`` if somebody else moved the group, and what the function and the commit raise.
         """
@@ -85,7 +83,7 @@ class Work:
             self._warn(f"an earlier attempt may have processed these records, which are processed again: {shown}")
         for one in slices:
             if not (only_commit and one is slices[0]):
-                self._process(one, read, handle, repeats=bool(overlap(one.ranges, repeats)))
+                self._process(one, process, repeats=bool(overlap(one.ranges, repeats)))
             if self._commits:
                 self._commit(one)
         self._record.append(ENDED, outcome=COMMITTED if self._commits else PROCESSED)
@@ -147,7 +145,7 @@ class Work:
             )
         return done, only_commit
 
-    def _process(self, one: Slice, read: _Reader, handle: _Handler, *, repeats: bool) -> None:
+    def _process(self, one: Slice, process: Callable[[BacklogContext], bool], *, repeats: bool) -> None:
         self._record.append(PROCESSING, attempt=self._attempt, slice=one.number, ranges=range_rows(one.ranges))
         if one.ranges:
             context = BacklogContext(
@@ -160,9 +158,7 @@ class Work:
                 ranges=one.ranges,
                 repeats=repeats,
             )
-            records, was_read = reads_of(read(one.ranges))
-            handle(records, context)
-            if not was_read():
+            if not process(context):
                 self._warn(READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}"))
         self._record.append(PROCESSED, attempt=self._attempt, slice=one.number)
 
@@ -179,28 +175,7 @@ class Work:
 
     def _warn(self, text: str) -> None:
         self.warnings.append(text)
-        _logger.warning(text)
-
-
-def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
-    """Return the rows, observed, and a function that returns whether a query has read them, in any thread or job group.
-
-    Spark reports nothing of rows that are read as an RDD; they count as unread.
-    """
-    observation = Observation(f"reads-{uuid.uuid4().hex[:8]}")
-    observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
-
-    def wait() -> None:
-        with suppress(*SPARK_ERRORS):  # a query that failed did read
-            observation.get  # noqa: B018 - waits for the first query
-
-    def was_read() -> bool:
-        waiting = Thread(target=wait, name="reads", daemon=True)  # `get` waits forever if there is no query
-        waiting.start()
-        waiting.join(_READ_WAIT_S)
-        return not waiting.is_alive()
-
-    return observed, was_read
+        self._log(text)
 
 
 def _commits(offsets: Mapping[Partition, int]) -> dict[Partition, Commit]:
