@@ -4,11 +4,11 @@ In a notebook or an application of your own::
 
     summary = process_backlog(spark, load_properties(spark, "kafka.properties"), "orders", my_function)
 
-1. *Look*: the group must not be in use; its commits and the log ends define what to read (``ranges.py``).
-2. *Record*: what is to be read, and that this process begins (``record.py``). A restart continues from the record.
+1. *Look*: the group must not be in use; its commits and the log ends define what to read (``backlog.ranges``).
+2. *Record*: what is to be read, and that this process begins (``backlog.record``). A restart continues from the record.
 3. *Read and process*, a slice at a time: a bounded DataFrame is passed to the function. If it raises, nothing of the
    slice is committed.
-4. *Commit* the slice: only if the group was not used meanwhile (``commit.py``).
+4. *Commit* the slice: only if the group was not used meanwhile (``backlog.commit``).
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.backlog.attempt import Attempt
-from airflow_kafka_groups.backlog.commit import Observed, moved
-from airflow_kafka_groups.backlog.record import ABANDONED, Record, Run, open_record
-from airflow_kafka_groups.backlog.request import BacklogRequest, look, plan
+from airflow_kafka_groups.backlog.record import Record, open_record
+from airflow_kafka_groups.backlog.request import BacklogRequest, look
+from airflow_kafka_groups.backlog.resume import resume_or_begin
 from airflow_kafka_groups.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
@@ -77,24 +77,15 @@ def process_backlog(
         if records is not None:
             record = open_record(storage_of(spark, records), records, cluster_id, asked.group_id)
         observed = look(admin, asked)
-        run = _resumed(record, asked, observed)
-        if run is not None and record.ended is None:
-            _check_still_there(admin, run, record, observed)
-        if run is None:
-            backlog = plan(admin, asked, observed)
-            if not backlog.ranges:
-                if asked.start_over:
-                    record.abandon()
-                record = Record()  # nothing to process, so nothing to continue
-            run = record.begin(asked.identity(), observed.committed, backlog, asked.max_records_per_slice)
+        record, run = resume_or_begin(admin, asked, observed, record)
         attempt = Attempt(admin, record, run, observed, cluster_id, warn)
         function = with_context(handle)
 
         def process(context: BacklogContext) -> bool:
-            level = asked.isolation_level
-            rows = read_ranges(spark, properties, context.ranges, isolation_level=level, options=options)
-            records, was_read = reads_of(rows)
-            function(records, context)
+            rows, was_read = reads_of(
+                read_ranges(spark, properties, context.ranges, isolation_level=asked.isolation_level, options=options)
+            )
+            function(rows, context)
             return was_read()
 
         failed = True
@@ -126,37 +117,3 @@ def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
         return not waiting.is_alive()
 
     return observed, was_read
-
-
-def _resumed(record: Record, asked: BacklogRequest, observed: Observed) -> Run | None:
-    """Return the run to continue. One that has ended is continued, i.e. reported again, if it is asked for by id."""
-    run = record.run
-    if run is None or asked.start_over or record.ended == ABANDONED or run.request != asked.identity():
-        return None
-    if record.ended is None or asked.fetched is not None:
-        return run
-    return run if not asked.commit and not moved(run.before, observed.committed) else None
-
-
-def _check_still_there(admin: KafkaAdmin, run: Run, record: Record, observed: Observed) -> None:
-    """Raise ``JobError`` if records that the run has still to read are not there: no further try could read them.
-
-    Retention removed them, or the log was cut off. Of a topic that is gone, the group's commits tell.
-    """
-    processed = record.processed()
-    left = [each for one in run.slices if one.number not in processed for each in one.ranges]
-    logs = admin.log_ends({each.partition for each in left} & observed.existing, read_committed=False)
-    for each in sorted(left):
-        if each.partition not in logs:
-            continue
-        if logs[each.partition].end < each.end:
-            raise JobError(
-                f"{each.partition} ends at {logs[each.partition].end}, and its records up to {each.end} are left of "
-                f"run {run.run_id}: it was truncated or recreated. Begin again at the group's commits by --start-over"
-            )
-        if logs[each.partition].start > each.start:
-            raise JobError(
-                f"retention removed records that run {run.run_id} has not processed: {each.partition} begins at "
-                f"{logs[each.partition].start}, and {each.start} is next. Begin again at the group's commits by "
-                "--start-over --on-data-loss skip-to-start"
-            )
