@@ -44,7 +44,7 @@ _NO_SHARED_CLUSTER = " or ".join(
     f"test_{name}.py"
     for name in (
         *("judge_staleness", "observations_table", "reduction", "private_submit", "source_security", "security"),
-        *("fleet", "roll_up", "preflight", "offsets_log", "backlog_record", "backlog"),
+        *("fleet", "roll_up", "preflight", "offsets_log", "late_commit", "replaced_driver"),
     )
 )
 PARTS = {

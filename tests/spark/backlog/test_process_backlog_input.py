@@ -12,19 +12,21 @@ import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform, main
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
-from airflow_kafka_groups.spark.kafka.reader import explain
+from airflow_kafka_groups.spark.kafka.reader import explain, source_options
 from airflow_kafka_groups.spark.session.preflight import connector_warnings, prepare_kafka
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets
 from tests.pages import ROOT
 from tests.spark.kafka import Submit, committed, fill, write_properties
+from tests.unit.backlog.scene import A0, A1, B0
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -51,6 +53,17 @@ def test_a_bad_properties_file_is_refused_without_showing_what_is_in_it(
     assert "s3cret" not in str(refused.value)
     with pytest.raises(ArgumentError, match="there is no such file"):
         load_properties(spark, str(tmp_path / "none"))
+
+
+def test_the_source_gets_the_ranges_that_are_not_empty() -> None:
+    options = source_options([Range(A0, 4, 7), Range(A1, 3, 3), Range(B0, 0, 2)])
+    assert {name: json.loads(text) for name, text in options.items()} == {
+        "assign": {"a": [0], "b": [0]},
+        "startingOffsets": {"a": {"0": 4}, "b": {"0": 0}},
+        "endingOffsets": {"a": {"0": 7}, "b": {"0": 2}},
+    }
+    with pytest.raises(JobError, match="same partition"):
+        source_options([Range(A0, 0, 1), Range(A0, 2, 3)])
 
 
 @pytest.mark.safety

@@ -12,13 +12,11 @@ from pyspark.sql import DataFrame, SparkSession
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.backlog.attempt import Attempt
-from airflow_kafka_groups.backlog.commit import Observed
-from airflow_kafka_groups.backlog.ranges import Backlog
-from airflow_kafka_groups.backlog.record import COMMITTED, ENDED, PROCESSED, PROCESSING, Record, TakenOverError
-from airflow_kafka_groups.backlog.slices import BacklogContext, range_rows
+from airflow_kafka_groups.backlog.record import COMMITTED, PROCESSED, Record, TakenOverError
+from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
-from tests.spark.backlog.test_backlog_record import A0, A1, BACKLOG, BEFORE, REQUEST, Killed, Scene
+from tests.unit.backlog.scene import BACKLOG, Scene
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
@@ -28,15 +26,11 @@ class Drivers:
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self.spark, self.out = spark, folder / "out"
-        self.scene = Scene(spark, folder / "records")
+        self.scene = Scene(folder / "records")
 
     def start(self) -> tuple[Attempt, Output, Record]:
         record, output = self.scene.record(), Output(self.spark, str(self.out), "parquet", "errorifexists")
-        committed = dict(self.scene.group.commits)
-        observed = Observed(group_id="g", existing=frozenset(BEFORE), committed=committed)
-        group: Any = self.scene.group
-        assert record.run is not None
-        return Attempt(group, record, record.run, observed, "k", self.scene.warned.append), output, record
+        return self.scene.attempt(record), output, record
 
     def read(self, ranges: Sequence[Range]) -> DataFrame:
         rows = [(*each.partition, at) for each in ranges for at in range(each.start, each.end)]
@@ -109,42 +103,3 @@ def test_one_that_stood_still_between_slices_deletes_none_that_is_recorded_as_pr
         drivers.run(work, output)
     assert others[0].summary(failed=False)["outcome"] == COMMITTED
     drivers.check()
-
-
-def test_what_an_abandoned_run_processed_is_named_also_after_a_run_of_other_topics(drivers: Drivers) -> None:
-    scene = drivers.scene
-    scene.begin(size=0)
-    _, _, record = drivers.start()
-    slices = record.run.slices if record.run else ()
-    record.attempt(slices)
-    record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows(BACKLOG.ranges))  # and then it is killed
-    first = Backlog(ranges=(Range(A0, 4, 10),), ends={A0: 10})
-    record = scene.record()
-    record.begin(REQUEST | {"topics": ["a0"]}, dict(BEFORE), first, 0)
-    assert record.repeats() == [Range(A0, 4, 10)]
-    record.attempt(record.run.slices if record.run else ())
-    record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows(first.ranges))
-    record.append(PROCESSED, attempt=1, slice=1)
-    record.append("commit", attempt=1, slice=1, outcome=COMMITTED)
-    record.append(ENDED, outcome=COMMITTED)
-    record = scene.record()
-    record.begin(REQUEST | {"topics": ["a1"]}, dict(BEFORE), Backlog(ranges=(Range(A1, 0, 3),), ends={A1: 3}), 0)
-    assert record.repeats() == [Range(A1, 0, 3)]
-
-
-def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(drivers: Drivers) -> None:
-    scene = drivers.scene
-    scene.begin()
-    scene.stop_in = "slice 3"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.group.commits = dict(BEFORE)  # it is set back, and everything is to be processed again
-    scene.begin()
-    scene.seen.clear()
-    scene.stop_in = "slice 1"
-    with pytest.raises(Killed):
-        scene.work()
-    scene.stop_in = ""
-    scene.work()
-    attempts = [(one.slice, one.attempt, one.repeats) for one in scene.seen]
-    assert attempts == [(1, 1, True), (1, 2, True), (2, 2, True), (3, 2, True)]

@@ -120,3 +120,22 @@ def test_a_cluster_is_judged_as_on_a_local_disk(spark: SparkSession, tmp_path: P
 def test_a_storage_that_spark_does_not_know_is_an_error_with_the_remedy(spark: SparkSession, base: str) -> None:
     with pytest.raises(StorageError, match=r"No FileSystem for scheme.*(s3a|--packages)"):
         find_history(storage_of(spark, base), base, CLUSTER)
+
+
+@pytest.mark.safety
+def test_a_file_is_created_once_on_a_storage_that_renames(spark: SparkSession, tmp_path: Path) -> None:
+    """What is done where files cannot be linked, such as HDFS; here on a local disk by Hadoop's own calls."""
+    storage = storage_of(spark, str(tmp_path))
+    assert storage.create_text(f"{tmp_path}/a/1", "one")
+    assert storage.create_text(f"{tmp_path}/a/1", "one"), "the answer to an earlier try may have been lost"
+    assert not storage.create_text(f"{tmp_path}/a/1", "two")
+
+    remote = HadoopStorage(spark, str(tmp_path))
+    assert remote.create_text(f"{tmp_path}/b/1", "one")
+    assert remote.create_text(f"{tmp_path}/b/1", "one")
+    assert not remote.create_text(f"{tmp_path}/b/1", "two")
+    assert (tmp_path / "b" / "1").read_text() == "one"
+    assert remote.files(f"{tmp_path}/b") == ["1"], "nothing is left beside it"
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be created"):
+        storage.create_text(f"{tmp_path}/file/1", "one")

@@ -11,9 +11,9 @@ import pytest
 from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.slices import cut, merged, overlap, with_context
-from tests.spark.backlog.test_backlog_record import A0, A1, B0, BACKLOG
+from tests.unit.backlog.scene import A0, A1, B0, BACKLOG
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.safety]
+pytestmark = pytest.mark.safety
 
 
 def test_slices_take_from_all_partitions_and_hold_every_offset_once() -> None:
