@@ -25,7 +25,6 @@ ELSEWHERE = {
     "arrow/offsets_topic/": "spark/offsets_topic/test_offsets_log.py",
     "arrow/staleness/": "unit/arrow/staleness/test_observation_store.py",
     "backlog/": "unit/backlog/test_commit.py",
-    "backlog/resume.py": "spark/backlog/test_process_backlog.py",
     "__main__.py": "unit/cli/test_main.py",
     "cli/": "unit/cli/test_main.py",
     "cli/commands/": "unit/cli/commands/test_reading.py",

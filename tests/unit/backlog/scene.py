@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.backlog.attempt import Attempt
@@ -83,11 +84,36 @@ class ScriptedAdmin(GroupAdmin):
             raise Killed
 
 
+class Unsure(ScriptedAdmin):
+    """A coordinator that stores the commits of so many partitions only.
+
+    :param answers: whether it answers the commit, nevertheless.
+    :param silent: whether it answers no reading after it.
+    """
+
+    def __init__(
+        self, commits: Mapping[Partition, Commit], kept: int, *, answers: bool = False, silent: bool = False
+    ) -> None:
+        super().__init__(commits)
+        self.kept, self.answers, self.silent = kept, answers, silent
+
+    def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
+        super().alter(group_id, dict(sorted(offsets.items())[: self.kept]), deadline)
+        if not self.answers:
+            raise JobError("no answer")
+
+    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
+        if self.altered and self.silent:
+            raise JobError("no reading either")
+        return super().committed(group_id, partitions)
+
+
 class Scene:
     """A record in a folder, a group, and what its attempts processed."""
 
     def __init__(self, folder: Path) -> None:
-        self.storage, self.folder, self.group = LocalStorage(), folder, ScriptedAdmin()
+        self.storage, self.folder = LocalStorage(), folder
+        self.group = ScriptedAdmin()
         self.seen: list[BacklogContext] = []
         self.warned: list[str] = []
         self.stop_in = ""

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
-from airflow_kafka_groups.backlog.attempt import ENDED_BEFORE
-from airflow_kafka_groups.backlog.commit import NotCommittedError
-from airflow_kafka_groups.backlog.record import NOT_COMMITTED, PROCESSED, TakenOverError
-from airflow_kafka_groups.backlog.slices import cut, range_rows
-from tests.unit.backlog.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, Killed, Scene
+from airflow_kafka_groups.backlog.attempt import ENDED_BEFORE, READ_NOTHING
+from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.record import (
+    ATTEMPT,
+    COMMIT,
+    COMMITTED,
+    ENDED,
+    NOT_COMMITTED,
+    PROCESSED,
+    PROCESSING,
+    UNVERIFIED,
+    Record,
+    TakenOverError,
+)
+from airflow_kafka_groups.backlog.slices import BacklogContext, cut, range_rows
+from tests.unit.backlog.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, REQUEST, Killed, Scene, Unsure
 
 pytestmark = pytest.mark.safety
 
@@ -132,3 +146,191 @@ def test_a_later_attempt_of_a_new_run_names_what_the_run_before_processed(scene:
     scene.work()
     attempts = [(one.slice, one.attempt, one.repeats) for one in scene.seen]
     assert attempts == [(1, 1, True), (1, 2, True), (2, 2, True), (3, 2, True)]
+
+
+def test_the_intent_is_recorded_before_each_effect_and_the_outcome_after_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.begin(size=0)
+    record, happened = scene.record(), list[str]()
+    append, alter = record.append, scene.group.alter
+
+    def recorded(kind: str, **fields: Any) -> None:
+        append(kind, **fields)
+        happened.append(f"entry {kind}")
+
+    def altered(*given: Any) -> None:
+        happened.append("commit sent")
+        alter(*given)
+
+    def reads_nothing(context: BacklogContext) -> bool:
+        happened.append("work")
+        return False
+
+    monkeypatch.setattr(record, "append", recorded)
+    monkeypatch.setattr(scene.group, "alter", altered)
+    scene.warned = happened
+    attempt = scene.attempt(record)
+    attempt.do(reads_nothing)
+    warning = READ_NOTHING.format(what="slice 1 of 1")
+    assert happened == [
+        *("entry attempt", "entry processing", "work", warning),
+        *("entry processed", "commit sent", "entry commit", "entry ended"),
+    ]
+    assert attempt.warnings == [warning]
+
+
+@pytest.mark.parametrize(
+    ("kind", "processed", "sent"),
+    [(ATTEMPT, 0, 0), (PROCESSING, 0, 0), (PROCESSED, 1, 0), (COMMIT, 1, 1), (ENDED, 1, 1)],
+)
+def test_an_attempt_that_another_one_replaced_stops_at_its_next_entry(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, kind: str, processed: int, sent: int
+) -> None:
+    scene.begin(size=0)
+    record = scene.record()
+    append = record.append
+
+    def second(entry: str, **fields: Any) -> None:
+        if entry == kind:
+            scene.record().append(kind, slice=1, attempt=99, outcome=COMMITTED)
+        append(entry, **fields)
+
+    monkeypatch.setattr(record, "append", second)
+    with pytest.raises(TakenOverError) as raised:
+        scene.attempt(record).do(scene.process)
+    assert raised.value.entry == kind
+    assert (len(scene.seen), len(scene.group.altered)) == (processed, sent)
+    assert scene.entries()[-1]["attempt"] == 99, "the other one's entry is the last"
+
+
+UNSURE: dict[str, tuple[int, dict[str, bool], type[JobError], str]] = {
+    "not a commit is kept": (0, {}, NotCommittedError, NOT_COMMITTED),
+    "one of two is kept": (1, {}, NotVerifiedError, UNVERIFIED),
+    "all are kept, and none can be read": (2, {"silent": True}, NotVerifiedError, UNVERIFIED),
+    "none is kept, though it was answered": (0, {"answers": True}, NotVerifiedError, UNVERIFIED),
+}
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+@pytest.mark.parametrize("case", UNSURE)
+def test_how_a_commit_failed_is_recorded_and_is_the_error_in_any_case(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, case: str, recorded: bool
+) -> None:
+    kept, answers, error, outcome = UNSURE[case]
+    scene.begin(size=0)
+    scene.group, record = Unsure(BEFORE, kept, **answers), scene.record()
+    attempt, append = scene.attempt(record), record.append
+
+    def fails(kind: str, **fields: Any) -> None:
+        if kind == COMMIT:
+            raise StorageError("the disk is full")
+        append(kind, **fields)
+
+    if not recorded:
+        monkeypatch.setattr(record, "append", fails)
+    with pytest.raises(error) as raised:
+        attempt.do(scene.process)
+    last = scene.entries()[-1]
+    assert last["kind"] == (COMMIT if recorded else PROCESSED)
+    summary = attempt.summary(failed=True)
+    assert (summary["slices_processed"], summary["uncommitted"]) == (1, range_rows(BACKLOG.ranges))
+    assert summary["outcome"] == (outcome if recorded else "failed")
+    if recorded:
+        assert (last["outcome"], last["why"]) == (outcome, str(raised.value))
+
+
+@pytest.mark.parametrize("outcome", [None, NOT_COMMITTED, UNVERIFIED])
+@pytest.mark.parametrize("commit", ["is there", "is not there", "is there in part"])
+def test_what_a_restart_does_depends_on_the_last_outcome_and_on_the_group(
+    scene: Scene, outcome: str | None, commit: str
+) -> None:
+    """A slice is processed again unless its commit is there, or was refused; nobody else's offsets are replaced."""
+    scene.begin(size=0)
+    record = scene.record()
+    record.attempt(record.run.slices if record.run else ())
+    record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows(BACKLOG.ranges))
+    record.append(PROCESSED, attempt=1, slice=1)
+    if outcome is not None:
+        record.append(COMMIT, attempt=1, slice=1, outcome=outcome, why="of this test")
+    if commit != "is not there":
+        scene.group.commits |= {A0: Commit(10)} if "part" in commit else {A0: Commit(10), A1: Commit(3)}
+    if commit == "is there in part":
+        with pytest.raises(
+            JobError, match=r"is not where run \S+ left it, in 1 partition\(s\): a\[0\]: 4 then, 10 now"
+        ):
+            scene.work()
+        assert (scene.seen, scene.group.altered, scene.kinds()[-1]) == ([], [], COMMIT if outcome else PROCESSED)
+        return
+    summary = scene.work().summary(failed=False)
+    again = commit == "is not there" and outcome != NOT_COMMITTED
+    assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == ([(1, 2, True)] if again else [])
+    assert scene.group.altered == ([] if commit == "is there" else [{A0: 10, A1: 3}])
+    assert (summary["outcome"], summary["uncommitted"]) == (COMMITTED, [])
+    assert summary["repeats"] == (range_rows(BACKLOG.ranges) if again else [])
+    settled = [entry for entry in scene.entries() if entry["kind"] == COMMIT][-1]
+    assert (settled["outcome"], settled["attempt"]) == (COMMITTED, 2 if commit == "is not there" else 1)
+
+
+def test_a_slice_that_cannot_be_committed_holds_up_those_after_it(scene: Scene) -> None:
+    scene.begin()
+    moved = {A0: Commit(8)}
+
+    def somebody_commits(context: BacklogContext) -> bool:
+        if context.slice == 2:
+            scene.group.commits |= moved
+        return scene.process(context)
+
+    attempt = scene.attempt()
+    with pytest.raises(NotCommittedError, match=r"moved meanwhile in 1 partition\(s\): a\[0\]: 7 then, 8 now"):
+        attempt.do(somebody_commits)
+    assert [one.slice for one in scene.seen] == [1, 2]
+    assert scene.group.altered == [{A0: 7, A1: 1}]
+    summary = attempt.summary(failed=True)
+    assert (summary["outcome"], summary["slices_processed"], summary["slices_committed"]) == (NOT_COMMITTED, 2, 1)
+    assert summary["uncommitted"] == range_rows(cut(BACKLOG, 4)[1].ranges)
+
+
+def test_offsets_without_a_record_to_read_are_committed_and_nothing_is_processed(scene: Scene) -> None:
+    record = Record()
+    record.begin(REQUEST, BEFORE, Backlog(ranges=(), ends={A0: 10}), 0)
+    attempt = scene.attempt(record)
+    attempt.do(scene.process)
+    assert (scene.seen, scene.group.altered) == ([], [{A0: 10}])
+    summary = attempt.summary(failed=False)
+    assert (summary["outcome"], summary["slices_committed"], summary["committed"]) == (COMMITTED, 1, 1)
+    assert summary["record"] is None, "a restart knows nothing of it"
+
+
+def test_a_group_that_moved_since_its_offsets_were_fetched_needs_them_fetched_again(scene: Scene) -> None:
+    scene.begin(backlog_id="b")
+    scene.group.commits |= {A0: Commit(5)}
+    with pytest.raises(JobError, match=r"left it, in 1 partition\(s\): a\[0\]: 4 then, 5 now.*Fetch its offsets again"):
+        scene.work()
+    assert scene.seen == []
+
+
+def test_a_transform_that_fails_leaves_its_slice_neither_processed_nor_committed(scene: Scene) -> None:
+    scene.begin(size=0)
+    scene.stop_in = "slice 1"
+    attempt = scene.attempt()
+    with pytest.raises(Killed):
+        attempt.do(scene.process)
+    summary = attempt.summary(failed=True)
+    assert (summary["outcome"], summary["processed"], summary["uncommitted"]) == ("failed", [], [])
+    assert (scene.kinds()[-1], scene.group.altered) == (PROCESSING, [])
+
+
+def test_a_slice_whose_second_try_was_killed_is_not_processed_though_its_first_one_ended(scene: Scene) -> None:
+    """The second try has replaced what the first one wrote."""
+    scene.begin(size=0)
+    scene.group.dies = "before"
+    with pytest.raises(Killed):
+        scene.work()
+    scene.stop_in = "slice 1"
+    with pytest.raises(Killed):
+        scene.work()
+    assert scene.record().processed() == {}
+    scene.stop_in = scene.group.dies = ""
+    scene.work()
+    assert [(one.slice, one.attempt, one.repeats) for one in scene.seen] == [(1, 1, False), (1, 2, True), (1, 3, True)]

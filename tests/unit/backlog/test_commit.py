@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition
 from airflow_kafka_groups.backlog.commit import (
     NotCommittedError,
@@ -17,8 +16,8 @@ from airflow_kafka_groups.backlog.commit import (
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.backlog.group_admin import GroupStatus
-from tests.unit.backlog.scene import A0, A1, B0, JOINED, ScriptedAdmin
+from airflow_kafka_groups.backlog.group_admin import GroupStatus, TooLateError
+from tests.unit.backlog.scene import A0, A1, B0, JOINED, ScriptedAdmin, Unsure
 
 pytestmark = pytest.mark.safety
 
@@ -52,43 +51,34 @@ def test_a_group_that_somebody_used_is_not_committed_for(admin: ScriptedAdmin, s
     assert admin.altered == []
 
 
-class Unsure(ScriptedAdmin):
-    """A coordinator that stores the commits of so many partitions only.
-
-    :param answers: whether it answers the commit, nevertheless.
-    :param silent: whether it answers no reading after it.
-    """
-
-    def __init__(self, kept: int, *, answers: bool = False, silent: bool = False) -> None:
-        super().__init__(FREE)
-        self.kept, self.answers, self.silent = kept, answers, silent
-
-    def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
-        super().alter(group_id, dict(sorted(offsets.items())[: self.kept]), deadline)
-        if not self.answers:
-            raise JobError("no answer")
-
-    def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
-        if self.altered and self.silent:
-            raise JobError("no reading either")
-        return super().committed(group_id, partitions)
-
-
 def test_a_commit_that_reads_differently_is_an_outcome_of_its_own() -> None:
     with pytest.raises(NotVerifiedError, match="somebody else commits for this group") as raised:
-        commit_ends(Unsure(0, answers=True), OBSERVED, ENDS)
+        commit_ends(Unsure(FREE, 0, answers=True), OBSERVED, ENDS)
     assert raised.value.exit_code == 4
 
 
 def test_a_commit_without_an_answer_is_settled_by_reading_the_group() -> None:
     both = {A0: 7, A1: 12}
-    assert commit_ends(Unsure(2), OBSERVED, both) == both
+    assert commit_ends(Unsure(FREE, 2), OBSERVED, both) == both
     with pytest.raises(NotCommittedError, match="nothing was committed: no answer"):
-        commit_ends(Unsure(0), OBSERVED, both)
+        commit_ends(Unsure(FREE, 0), OBSERVED, both)
     with pytest.raises(NotVerifiedError, match=r"a\[1\] of group 'g' was committed at 12 and reads 9: only a part"):
-        commit_ends(Unsure(1), OBSERVED, both)
+        commit_ends(Unsure(FREE, 1), OBSERVED, both)
     with pytest.raises(NotVerifiedError, match="the commit was sent, but it cannot be read back: no answer"):
-        commit_ends(Unsure(2, silent=True), OBSERVED, both)
+        commit_ends(Unsure(FREE, 2, silent=True), OBSERVED, both)
+
+
+class Late(ScriptedAdmin):
+    """A client that finds at its last moment that the commit would leave too late; somebody has committed meanwhile."""
+
+    def alter(self, group_id: str, offsets: Mapping[Partition, int], deadline: float) -> None:
+        self.commits[A0] = Commit(20)
+        raise TooLateError("it would leave too late")
+
+
+def test_a_commit_that_is_too_late_was_not_sent_whatever_the_group_has_by_then() -> None:
+    with pytest.raises(NotCommittedError, match="nothing was committed: it would leave too late"):
+        commit_ends(Late(FREE), OBSERVED, ENDS)
 
 
 def test_a_group_without_commits_may_not_exist_yet() -> None:

@@ -162,3 +162,13 @@ def test_what_an_abandoned_run_processed_is_named_also_after_a_run_of_other_topi
     record = scene.record()
     record.begin(REQUEST | {"topics": ["a1"]}, dict(BEFORE), Backlog(ranges=(Range(A1, 0, 3),), ends={A1: 3}), 0)
     assert record.repeats() == [Range(A1, 0, 3)]
+
+
+def test_what_several_runs_that_were_given_up_processed_is_named(scene: Scene) -> None:
+    record = scene.record()
+    for each in BACKLOG.ranges:
+        run = record.begin(REQUEST, BEFORE, Backlog(ranges=(each,), ends={each.partition: each.end}), 0)
+        record.attempt(run.slices)
+        record.append(PROCESSING, attempt=1, slice=1, ranges=range_rows([each]))
+    record.begin(REQUEST, BEFORE, BACKLOG, 0)
+    assert record.repeats() == [*BACKLOG.ranges]

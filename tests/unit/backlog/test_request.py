@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
-from airflow_kafka_groups.arrow.offsets import Commit
-from airflow_kafka_groups.backlog.request import parse_fetched
-from tests.unit.backlog.scene import A0
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.offsets import Commit, Partition
+from airflow_kafka_groups.backlog.group_admin import GroupStatus
+from airflow_kafka_groups.backlog.request import BacklogRequest, FetchedOffsets, look, parse_fetched, plan
+from tests.unit.backlog.scene import A0, A1, B0, BEFORE, JOINED, ScriptedAdmin
+
+GONE = Partition("gone", 0)
+FETCHED = FetchedOffsets(backlog_id="b", kafka_cluster_id="k", group_id="g", committed=BEFORE, ends={A0: 6})
 
 GOOD = {
     "format": 1,
@@ -43,3 +49,72 @@ def test_fetched_offsets_are_read() -> None:
 def test_a_damaged_file_is_refused_by_name(text: str) -> None:
     with pytest.raises(ArgumentError, match=r"--backlog \(got 'x.json'\).*fetch them again"):
         parse_fetched(text, "x.json")
+
+
+ASKED = BacklogRequest(group_id="g")
+
+
+def test_the_group_is_looked_at_in_all_partitions_of_its_topics_and_of_those_that_are_asked_for() -> None:
+    admin = ScriptedAdmin({A0: Commit(4), GONE: Commit(1)})
+    observed = look(admin, replace(ASKED, topics=frozenset("b")))
+    assert observed.existing == {A0, A1, B0}
+    assert observed.committed == {A0: Commit(4), GONE: Commit(1)}
+    assert observed.partitions == {A0, A1, B0, GONE}
+
+
+@pytest.mark.parametrize(
+    ("admin", "topics", "said"),
+    [
+        (ScriptedAdmin({}), "", "group 'g' has no commits to be seen: name its topics by --topic"),
+        (ScriptedAdmin(), "c", r"--topic \(got 'c'\): there is no such topic"),
+        (ScriptedAdmin(status=JOINED), "", r"has 1 member\(s\): stop its consumers first"),
+        (ScriptedAdmin(status=GroupStatus("DEAD", 0)), "", "is in the state Dead, not Empty"),
+    ],
+)
+def test_a_group_that_cannot_be_processed_is_refused_before_anything_is_read(
+    admin: ScriptedAdmin, topics: str, said: str
+) -> None:
+    with pytest.raises(JobError, match=said):
+        look(admin, replace(ASKED, topics=frozenset(topics)))
+
+
+def test_a_topic_that_is_gone_may_be_asked_for_if_the_group_has_commits_in_it() -> None:
+    admin = ScriptedAdmin({GONE: Commit(1)})
+    request = replace(ASKED, topics=frozenset({GONE.topic}))
+    assert look(admin, request).existing == frozenset()
+    with pytest.raises(JobError, match="Decide by --on-missing-topic skip"):
+        plan(admin, request, look(admin, request))
+
+
+@pytest.mark.parametrize(
+    ("request_", "ends"),
+    [
+        (ASKED, {A0: 8, A1: 3, B0: 9}),
+        (replace(ASKED, isolation_level="read_uncommitted"), {A0: 10, A1: 3, B0: 9}),
+        (replace(ASKED, topics=frozenset("a")), {A0: 8, A1: 3}),
+        (replace(ASKED, fetched=FETCHED), {A0: 6, A1: 3, B0: 9}),
+        (replace(ASKED, fetched=replace(FETCHED, ends={A0: 9})), {A0: 8, A1: 3, B0: 9}),
+    ],
+)
+def test_what_is_read_ends_where_the_request_the_fetched_ends_and_open_transactions_say(
+    request_: BacklogRequest, ends: dict[Partition, int]
+) -> None:
+    admin = ScriptedAdmin()
+    admin.stable = {A0: 8}
+    assert plan(admin, request_, look(admin, request_)).ends == ends
+
+
+def test_a_group_that_moved_since_its_offsets_were_fetched_is_refused() -> None:
+    admin, request = ScriptedAdmin(BEFORE | {A0: Commit(5)}), replace(ASKED, fetched=FETCHED)
+    said = r"moved since its offsets were fetched, in 1 partition\(s\): a\[0\]: 4 then, 5 now. Fetch them again"
+    with pytest.raises(JobError, match=said):
+        plan(admin, request, look(admin, request))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"isolation_level": "none"}, {"max_records_per_slice": -1}, {"fetched": replace(FETCHED, group_id="other")}],
+)
+def test_a_request_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ArgumentError):
+        BacklogRequest(group_id="g", **wrong)
