@@ -87,7 +87,8 @@ def _prune(layout: Layout, limits: PruningLimits, now: datetime, dry_run: bool) 
     kept: dict[str, int] = {}
     foreign: dict[str, str] = {}
     files = 0
-    snapshots, found = SnapshotsLeft(layout), cache(partial(find_sets, layout))  # each folder is listed once
+    found = cache(partial(find_sets, layout))  # each folder is listed once
+    snapshots = SnapshotsLeft(layout, found)
     for kind in (kind for kind in FileKind if kind in limits.days):  # snapshots first: records must outlive them
         sets = found(kind)
         # Those of a time to come, by a clock that was ahead, are no newest ones, and are not old.

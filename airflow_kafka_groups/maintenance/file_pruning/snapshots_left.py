@@ -1,14 +1,15 @@
 """The snapshots that a pruning leaves, in all folders of the storage, and what they are needed for.
 
 Connections to the same cluster heed each other's records and snapshots. So records of groups outlive the snapshots from
-before them in any of these folders, and a snapshot outlives the plans in the others that it may show in use. A folder
-of another cluster, which may have had its last snapshot years ago, keeps nothing.
+before them in any of these folders, and a snapshot outlives the plans in all of them that it may show in use: in its
+own folder, it may seem to be older than that of the plan. A folder of another cluster, which may have had its last
+snapshot years ago, keeps nothing.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, t
 from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
@@ -26,24 +28,28 @@ from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, lo
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 _MOST_READ = 1_000
-"""The most manifests of a folder that are read to know that none is of a cluster: with more, one may be. Of plans, so
-many of the newest are read."""
+"""The most manifests of a folder that are read to know that none is of a cluster: with more, one may be."""
+
+_PLANS = (PLANS, PRUNE_PLANS)
 
 _MOST_JUDGED = 32
 """So many of the newest judgements are looked at in the folder of a connection that leads to another cluster."""
 
 _LONGEST_WAIT = timedelta(days=32)
-"""For so long, a plan may be made by a snapshot or a judgement that is still the newest, or wait in the folder of a
-connection that leads to another cluster."""
+"""For so long, a plan may be made by a snapshot in another folder, or wait where a connection leads elsewhere."""
 
 _SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
 
 class SnapshotsLeft:
-    """The snapshots of a storage, without those that are removed. Each folder is listed once, when it is asked for."""
+    """The snapshots of a storage, without those that are removed. Each folder is listed once, when it is asked for.
 
-    def __init__(self, layout: Layout) -> None:
+    :param found: returns the sets of a kind in this folder.
+    """
+
+    def __init__(self, layout: Layout, found: Callable[[FileKind], list[FileSet]]) -> None:
         self._layout = layout
+        self._found = found
         self._gone: set[str] = set()
         self._clusters: dict[tuple[str, str], str | None] = {}
         self._needed_from: dict[frozenset[str | None], datetime | None] = {}
@@ -56,7 +62,7 @@ class SnapshotsLeft:
     @cached_property
     def _own(self) -> list[str]:
         """Those of this folder, as they were found."""
-        return snapshot_ids(self._layout)
+        return [one.id for one in self._found(FileKind.SNAPSHOT) if one.is_whole]
 
     @cached_property
     def _others(self) -> list[tuple[Layout, list[str]]]:
@@ -65,12 +71,12 @@ class SnapshotsLeft:
         return list(zip(others, read_few(snapshot_ids, others), strict=True))
 
     def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
-        """Return whether plans in other folders, which may be carried out or made yet, go by snapshots since then.
+        """Return whether plans that may be carried out, or made in other folders yet, go by snapshots since then.
 
         :param clusters: the ids of the clusters of these snapshots; one that is not known may be any. What has no
             manifest names none: no plan goes by it.
 
-        Only the newest plans of a folder are looked at. Raises ``StorageError``.
+        Raises ``StorageError``.
         """
         if not (key := frozenset(clusters)):
             return False
@@ -81,7 +87,10 @@ class SnapshotsLeft:
 
     def _find_needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
         others, ids = [other for other, _ in self._others], [ids for _, ids in self._others]
-        found = [at for some in read_few(partial(_planned_at, clusters, now), others, ids) for at in some]
+        plans = [each.path for one in self._found(FileKind.CLEANUP) for each in one.found if each.place in _PLANS]
+        found = _waiting(self._own, plans, now)
+        for some in read_few(partial(_planned_at, clusters, now), others, ids):
+            found += some
         return min(found) - SLOWEST if found else None
 
     def are_here_from(self, at: datetime) -> bool:
@@ -145,20 +154,17 @@ class SnapshotsLeft:
 
 
 def _planned_at(clusters: Collection[str | None], now: datetime, folder: Layout, ids: list[str]) -> list[datetime]:
-    """Return when the snapshots were taken by which plans in a folder may be carried out or made yet.
+    """Return when the snapshots were taken by which plans in another folder may be carried out or made yet.
 
     :param ids: its snapshots.
     """
-    is_here = None in clusters or any(may_be_of(folder, cluster, ids) for cluster in clusters)
-    of = None if is_here else clusters  # it was before its connection was switched, and may be again
-    found: list[datetime] = []
-    for kind in (folder.root / name for name in (PLANS, PRUNE_PLANS)):
-        made = list_ids(kind)[-_MOST_READ:]
-        plans = [id_ for id_ in made if is_here or now - time_of(id_) <= _LONGEST_WAIT]
-        found += filter(None, read_few(partial(_judged_at, now, of), [kind / f"{id_}.json" for id_ in plans]))
-    if is_here:
-        found += (at for at in map(time_of, _planned_by(folder, now)) if now - at <= _LONGEST_WAIT)
-    return found
+    plans = [folder.root / place / f"{id_}.json" for place in _PLANS for id_ in list_ids(folder.root / place)]
+    if None in clusters or any(may_be_of(folder, cluster, ids) for cluster in clusters):
+        yet = (at for at in map(time_of, _planned_by(folder, now)) if now - at <= _LONGEST_WAIT)
+        return [*_waiting(ids, plans, now), *yet]
+    # It was before its connection was switched, and may be again.
+    lately = [path for path in plans if now - time_of(path.name) <= _LONGEST_WAIT]
+    return _waiting(ids, lately, now, clusters)
 
 
 def _planned_by(folder: Layout, now: datetime) -> set[str]:
@@ -172,6 +178,19 @@ def _planned_by(folder: Layout, now: datetime) -> set[str]:
     with suppress(SnapshotError):  # whoever names a snapshot plans by it all the same
         found |= {latest_manifest(folder, to_judge=True).snapshot_id, newest_judged(folder)}
     return {id_ for id_ in found if id_ is not None}
+
+
+def _waiting(
+    ids: list[str], plans: Iterable[StoragePath], now: datetime, clusters: Collection[str | None] | None = None
+) -> list[datetime]:
+    """Return when the snapshots of the plans in a folder were taken that may be carried out yet.
+
+    :param ids: its snapshots. A plan was made after one of them, or deletes nothing.
+    :param clusters: the clusters that a plan must name one of. Default: any.
+    """
+    first = time_prefix(time_of(ids[0]) - CLOCK_SLACK) if ids else "~"
+    headers = [path for path in plans if path.name.endswith(".json") and path.name >= first]
+    return [*filter(None, read_few(partial(_judged_at, now, clusters), headers))]
 
 
 def _judged_at(now: datetime, clusters: Collection[str | None] | None, path: StoragePath) -> datetime | None:

@@ -1,4 +1,4 @@
-"""A pruning of files in another folder of the storage: what its snapshots showed of a plan's groups stays known."""
+"""A pruning of files, in this folder or another: what its snapshots showed of a plan's groups stays known."""
 
 from __future__ import annotations
 
@@ -160,3 +160,17 @@ async def test_a_snapshot_of_a_time_to_come_does_not_hide_by_which_one_a_plan_ma
     limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
     found = prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True)
     assert len(found.removed["snapshot"]) == 1
+
+
+async def test_what_a_snapshot_by_a_clock_behind_has_shown_in_use_is_kept_though_it_is_pruned(tmp_path: Path) -> None:
+    """It seemed to be older than the plan's, so it was pruned a moment before that, and the plan was carried out."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan = await planned(admin, layout, WAITS)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    for members, at in ((1, NOW - timedelta(minutes=4)), (0, LATER + timedelta(hours=1))):
+        admin.groups["a"] = FakeGroup(members=members)
+        await take_snapshot(admin, layout, now=Ticking(at))
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    assert not prune(layout, limits, now=NOW + timedelta(days=2, minutes=-2), dry_run=False).removed["snapshot"]
+    report = await delete(admin, layout, plan, now=Ticking(NOW + timedelta(days=2)))
+    assert fates(report) == {"a": "kept:alive_before"}
