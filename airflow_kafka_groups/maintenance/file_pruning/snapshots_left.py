@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable
-from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
+from itertools import islice
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
 from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
@@ -22,9 +22,8 @@ from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, Fi
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
-from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, snapshot_ids
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 _MOST_READ = 1_000
@@ -156,28 +155,15 @@ class SnapshotsLeft:
 def _planned_at(clusters: Collection[str | None], now: datetime, folder: Layout, ids: list[str]) -> list[datetime]:
     """Return when the snapshots were taken by which plans in another folder may be carried out or made yet.
 
-    :param ids: its snapshots.
+    :param ids: its snapshots. A run that is cleared plans by its own one, however many were judged since.
     """
     plans = [folder.root / place / f"{id_}.json" for place in _PLANS for id_ in list_ids(folder.root / place)]
     if None in clusters or any(may_be_of(folder, cluster, ids) for cluster in clusters):
-        yet = (at for at in map(time_of, _planned_by(folder, now)) if now - at <= _LONGEST_WAIT)
-        return [*_waiting(ids, plans, now), *yet]
+        recent = (at for at in map(time_of, ids) if now - at <= _LONGEST_WAIT)
+        return [*_waiting(ids, plans, now), *islice(recent, 1)]
     # It was before its connection was switched, and may be again.
     lately = [path for path in plans if now - time_of(path.name) <= _LONGEST_WAIT]
     return _waiting(ids, lately, now, clusters)
-
-
-def _planned_by(folder: Layout, now: datetime) -> set[str]:
-    """Return the snapshots by which a plan may be made yet: topics by the newest one itself, groups by a judgement.
-
-    Plans are made by those of a time to come when it has come, and by those before once the others are removed.
-    """
-    listed = (id_ for place in verdict_summary_folders() for id_ in list_ids(folder.root / place))
-    taken, judged = (_until(ids, now + CLOCK_SLACK)[-1:] for ids in (snapshot_ids(folder), sorted(listed)))
-    found: set[str | None] = {*taken, *judged}
-    with suppress(SnapshotError):  # whoever names a snapshot plans by it all the same
-        found |= {latest_manifest(folder, to_judge=True).snapshot_id, newest_judged(folder)}
-    return {id_ for id_ in found if id_ is not None}
 
 
 def _waiting(

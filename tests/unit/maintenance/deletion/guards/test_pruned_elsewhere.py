@@ -174,3 +174,21 @@ async def test_what_a_snapshot_by_a_clock_behind_has_shown_in_use_is_kept_though
     assert not prune(layout, limits, now=NOW + timedelta(days=2, minutes=-2), dry_run=False).removed["snapshot"]
     report = await delete(admin, layout, plan, now=Ticking(NOW + timedelta(days=2)))
     assert fates(report) == {"a": "kept:alive_before"}
+
+
+async def test_a_snapshot_outlives_what_a_run_that_is_cleared_may_plan_by(tmp_path: Path) -> None:
+    """A later run had judged again. The plan of the first one named its own snapshot, from before that of the team."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    reader = await snapshot(admin, layout)
+    for hours, where, members in ((1, team, 1), (72, layout, 0), (96, team, 0)):
+        admin.groups["a"] = FakeGroup(members=members)
+        taken = await take_snapshot(admin, where, now=Ticking(LATER + timedelta(hours=hours)))
+        if where is layout:
+            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
+    now = LATER + timedelta(days=4, hours=1)
+    prune(team, PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), now=now, dry_run=False)
+    plan = make_plan(verdicts_of(judge(reader)), reader, WAITS, now)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(now))
+    assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
