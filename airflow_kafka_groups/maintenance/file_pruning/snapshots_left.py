@@ -37,6 +37,9 @@ _MOST_JUDGED = 32
 _LONGEST_WAIT = timedelta(days=32)
 """For so long, a plan may be made by a snapshot in another folder, or wait where a connection leads elsewhere."""
 
+_APART = timedelta(days=1)
+"""By how much the clocks may differ by which a plan has expired here, and has not where it is carried out."""
+
 _SINCE_EVER, _NEVER = (each.replace(tzinfo=UTC) for each in (datetime.min, datetime.max))
 
 
@@ -192,7 +195,7 @@ def _judged_at(now: datetime, clusters: Collection[str | None] | None, path: Sto
         raise
     except (MaintenanceError, KeyError, TypeError, ValueError):
         return None
-    return time_of(snapshot_id) if is_of and is_id(snapshot_id) and expires_at > now - CLOCK_SLACK else None
+    return time_of(snapshot_id) if is_of and is_id(snapshot_id) and expires_at > now - _APART else None
 
 
 def _rests_on(path: StoragePath) -> datetime:

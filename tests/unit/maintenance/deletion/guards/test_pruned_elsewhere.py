@@ -192,3 +192,20 @@ async def test_a_snapshot_outlives_what_a_run_that_is_cleared_may_plan_by(tmp_pa
     save_plan(layout, plan)
     await backup_groups(admin, layout, plan, now=Ticking(now))
     assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
+
+
+@pytest.mark.parametrize("minutes", [-30, 30])
+async def test_a_clock_that_is_an_hour_ahead_removes_nothing_that_a_plan_still_goes_by(
+    tmp_path: Path, minutes: int
+) -> None:
+    """By that clock the plan had expired; where it was carried out, it had half an hour to go."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    plan = await planned(admin, layout, replace(WAITS, max_plan_age_seconds=timedelta(days=40).total_seconds()))
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    for members, at in ((1, LATER + timedelta(hours=1)), (0, plan.expires_at - timedelta(days=1))):
+        admin.groups["a"] = FakeGroup(members=members)
+        await take_snapshot(admin, team, now=Ticking(at))
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
+    prune(team, limits, now=plan.expires_at + timedelta(minutes=minutes), dry_run=False)
+    report = await delete(admin, layout, plan, now=Ticking(plan.expires_at - timedelta(minutes=30)))
+    assert fates(report) == {"a": "kept:alive_before"}
