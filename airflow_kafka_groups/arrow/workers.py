@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
 from typing import Any, TypeVar
 
@@ -33,13 +33,16 @@ class Workers(AbstractContextManager["Workers"]):
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Return what a function returns for each item, in order, and compute the next ones meanwhile.
 
-        No more results are kept than twice the number of threads.
+        No more results are kept than twice the number of threads. After an error, nothing of it runs any more.
         """
         waiting: deque[tuple[T, Future[R]]] = deque()
-        for item in items:
-            waiting.append((item, self._pool.submit(work, item)))
-            if len(waiting) >= 2 * self._threads:
-                first, done = waiting.popleft()
+        try:
+            for item in items:
+                waiting.append((item, self._pool.submit(work, item)))
+                if len(waiting) >= 2 * self._threads:
+                    first, done = waiting.popleft()
+                    yield first, done.result()
+            for first, done in waiting:
                 yield first, done.result()
-        for first, done in waiting:
-            yield first, done.result()
+        finally:
+            wait([done for _, done in waiting if not done.cancel()])

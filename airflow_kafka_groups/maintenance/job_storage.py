@@ -123,13 +123,13 @@ class JobStorage(Storage):
     def _create(self, path: str, content: bytes) -> None:
         create_file(self._at(path), content)
 
-    def _move(self, path: str, target: str) -> bool:
-        # No object store moves a file in one step: what is there after a kill is one of both, or both.
+    def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
+        # An object appears when it is complete, and no object store moves one. What can be incomplete elsewhere,
+        # because a server makes no hard links, has other bytes than its name says.
         try:
-            create_file(self._at(target), self._read(path))
+            create_file(self._at(path), content)
         except FileExistsAlreadyError:
             return False
-        remove_file(self._at(path))
         return True
 
     def _delete(self, path: str, *, recursive: bool) -> None:

@@ -91,8 +91,9 @@ class LocalStorage(Storage):
     def _create(self, path: str, content: bytes) -> None:
         create_local(self.local(path), content)
 
-    def _move(self, path: str, target: str) -> bool:
-        return local_disk.move(self.local(path), self.local(target))
+    def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
+        self._write(aside, content, replace=True)
+        return local_disk.move(self.local(aside), self.local(path))
 
     def _delete(self, path: str, *, recursive: bool) -> None:
         local_disk.remove(self.local(path), recursive=recursive)

@@ -166,13 +166,16 @@ class Storage(ABC):
     @abstractmethod
     def _create(self, path: str, content: bytes) -> None: ...
 
-    def move_file(self, path: str, target: str) -> bool:
-        """Move a file, creating the target's folder, and return whether it was moved: an existing target stays."""
-        with self._named(f"{path} cannot be moved to {target}"):
-            return self._move(path, target)
+    def create_whole(self, path: str, content: bytes, *, aside: str) -> bool:
+        """Create a file that nobody sees a part of, and return whether it was created: an existing one stays.
+
+        :param aside: the file to write first, where a file can be seen before it is complete.
+        """
+        with self._named(f"{path} cannot be created"):
+            return self._create_whole(path, content, aside)
 
     @abstractmethod
-    def _move(self, path: str, target: str) -> bool: ...
+    def _create_whole(self, path: str, content: bytes, aside: str) -> bool: ...
 
     def delete_file(self, path: str) -> None:
         """Delete a file, if it exists."""

@@ -6,8 +6,8 @@ manifest and the sizes of its files, as they were reduced, and the bytes of the 
 snapshot is reduced again: observations save time and never decide alone.
 
 Jobs may do so at the same time. Each writes to a folder of its own, hidden from readers of the table, and moves the
-files from there to names made of their SHA-256. So whatever a killed job leaves behind is either hidden, or what the
-next job would write in its place.
+files from there to names made of their SHA-256. An object store shows nothing incomplete, and has them at once. So
+whatever a killed job leaves behind is either hidden, or what the next job would write in its place.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 
 import pyarrow as pa
@@ -138,8 +139,7 @@ class ObservationStore:
         """Reduce snapshots and store what they came to, each as soon as it is made."""
         self.reduced |= {manifest.snapshot_id for manifest in missing}
         try:
-            for manifest, table in self._reduction.of(missing):
-                self.stored[manifest.snapshot_id] = self._publish(manifest, table)
+            self.stored |= dict(self._reduction.of(missing, self._publish))
         finally:
             with suppress(StorageError):  # the first error is the one to report
                 self._storage.delete_folder(self._stage)
@@ -180,21 +180,21 @@ class ObservationStore:
 
     def _write(self, made: ObservationManifest, content: bytes) -> None:
         """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
-        place, staged = self._file(made), f"{self._stage}/{made.snapshot_id}-{made.file}"
-        if self._has(place, content):
-            return
-        self._storage.write_bytes(staged, content)
+        place = self._file(made)
+        create = partial(
+            self._storage.create_whole, place, content, aside=f"{self._stage}/{made.snapshot_id}-{made.file}"
+        )
         # What another job has put there meanwhile stays: it may be reading it.
-        if self._storage.move_file(staged, place) or self._has(place, content):
+        if self._has(place, content) or create() or self._has(place, content):
             return
         self._storage.delete_file(place)
-        if not self._storage.move_file(staged, place):
-            raise StorageError(f"{staged} cannot be moved to {place}")
+        if not create():
+            raise StorageError(f"{place} cannot be replaced: another program writes there")
 
     def _has(self, path: str, content: bytes) -> bool:
         """Return whether a file is there with this content."""
         with suppress(StorageError):
-            return self._storage.exists(path) and self._storage.read_bytes(path) == content
+            return self._storage.read_bytes(path) == content
         return False
 
     def _discard(self, manifest: ObservationManifest) -> None:

@@ -5,7 +5,9 @@ Its observations are twenty times smaller than its rows. ``spark.staleness`` red
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +20,8 @@ from airflow_kafka_groups.arrow.staleness.observations import reduced
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 
+R = TypeVar("R")
+
 
 class Reduction:
     """The reduction of a history's snapshots.
@@ -29,18 +33,31 @@ class Reduction:
     def __init__(self, storage: Storage, history: History, workers: Workers) -> None:
         self._storage, self._history, self._workers = storage, history, workers
 
-    def of(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
-        """Return the observations of snapshots, in their order.
+    def of(
+        self, manifests: Sequence[SnapshotManifest], keep: Callable[[SnapshotManifest, pa.Table], R]
+    ) -> Iterator[tuple[str, R]]:
+        """Return the ids of snapshots, in their order, with what a function returns for their observations.
 
-        Raises ``SnapshotError`` for one whose rows do not match its manifest, and ``StorageError``.
+        :param keep: the function. It is called in the threads, so that one snapshot is written while others are read.
+
+        Raises ``SnapshotError`` for one whose rows do not match its manifest, ``StorageError``, and what it raises.
         """
-        for manifest, table in self._tables(manifests):
+
+        def kept(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> R:
+            manifest, reduce = each
+            table = reduce()
             found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
             require_all(manifest, *found)
-            yield manifest, table
+            return keep(manifest, table)
 
-    def _tables(self, manifests: Sequence[SnapshotManifest]) -> Iterable[tuple[SnapshotManifest, pa.Table]]:
-        return self._workers.each(self._reduced, manifests)
+        for (manifest, _), result in self._workers.each(kept, self._tables(manifests)):
+            yield manifest.snapshot_id, result
+
+    def _tables(
+        self, manifests: Sequence[SnapshotManifest]
+    ) -> Iterable[tuple[SnapshotManifest, Callable[[], pa.Table]]]:
+        """Return what makes the observations of each snapshot."""
+        return ((manifest, partial(self._reduced, manifest)) for manifest in manifests)
 
     def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
         files = rows_of(self._history, manifest)

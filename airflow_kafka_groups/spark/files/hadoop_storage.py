@@ -137,9 +137,10 @@ class HadoopStorage(Storage):
         if not at_once and not self._fs.rename(written, self._path(path)):  # it exists
             self._fs.delete(written, False)
 
-    def _move(self, path: str, target: str) -> bool:
-        self._fs.mkdirs(self._path(target).getParent())
-        return not self.exists(target) and bool(self._fs.rename(self._path(path), self._path(target)))
+    def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
+        self._write(aside, content, replace=True)
+        self._fs.mkdirs(self._path(path).getParent())
+        return not self.exists(path) and bool(self._fs.rename(self._path(aside), self._path(path)))
 
     def _delete(self, path: str, *, recursive: bool) -> None:
         if not self._fs.delete(self._path(path), recursive) and self._fs.exists(self._path(path)):

@@ -5,7 +5,8 @@ The threads take less time than the start of Python workers on executors does, u
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
@@ -41,14 +42,18 @@ class ClusterReduction(Reduction):
         super().__init__(storage, history, workers)
         self._spark, self._driver_rows = spark, driver_rows
 
-    def _tables(self, manifests: Sequence[SnapshotManifest]) -> Iterable[tuple[SnapshotManifest, pa.Table]]:
+    def _tables(
+        self, manifests: Sequence[SnapshotManifest]
+    ) -> Iterable[tuple[SnapshotManifest, Callable[[], pa.Table]]]:
         rows = sum(manifest.rows for manifest in manifests)
         # Of a disk, threads read more than tasks; from elsewhere, tasks get more than comes through the JVM's socket.
         alone = runs_locally(self._spark) and self._storage.is_local
         many = rows > self._driver_rows and not alone
         return self._by_cluster(manifests) if many else super()._tables(manifests)
 
-    def _by_cluster(self, manifests: Sequence[SnapshotManifest]) -> Iterator[tuple[SnapshotManifest, pa.Table]]:
+    def _by_cluster(
+        self, manifests: Sequence[SnapshotManifest]
+    ) -> Iterator[tuple[SnapshotManifest, Callable[[], pa.Table]]]:
         """Reduce files in Spark's tasks, some snapshots at a time, since their observations come to the driver."""
         require_arrow(self._spark)
         for part in _parts(manifests):
@@ -59,7 +64,7 @@ class ClusterReduction(Reduction):
                     raise SnapshotError(half_written(row["snapshot_id"], f"{row['file']}: {row['problem']}"))
                 found[row["snapshot_id"]].append(pa.ipc.open_stream(row["observations"]).read_all())
             for manifest in part:
-                yield manifest, combined(found[manifest.snapshot_id])
+                yield manifest, partial(combined, found[manifest.snapshot_id])
 
     def _tasks(self, files: Sequence[str]) -> list[Row]:
         work = by_value(reduce_batches, *CARRIED)

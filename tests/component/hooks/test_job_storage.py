@@ -127,3 +127,14 @@ def test_empty_objects_that_stand_for_folders_are_no_files(bucket: Any) -> None:
     for folder in ("data", f"data/{snapshot_id(0)}", "data/20251231T000000Z-0123abcd", "manifests"):
         bucket.fs.pipe_file(f"{bucket.path}/{CLUSTER}/{folder}/", b"")
     assert judged(bucket)["skipped"] == []
+
+
+@pytest.mark.safety
+def test_an_object_is_created_at_once_and_one_that_is_there_stays(bucket: Any) -> None:
+    """Each request is waited for, and a first judgement of a long history makes thousands."""
+    storage, place = JobStorage(bucket, str(bucket)), f"{bucket}/{CLUSTER}/tables/one.parquet"
+    assert storage.create_whole(place, b"one", aside=f"{bucket}/{CLUSTER}/aside")
+    assert storage.create_whole(place, b"one", aside=f"{bucket}/{CLUSTER}/aside"), "an answer was lost"
+    assert not storage.create_whole(place, b"two", aside=f"{bucket}/{CLUSTER}/aside")
+    assert storage.read_bytes(place) == b"one"
+    assert not storage.exists(f"{bucket}/{CLUSTER}/aside")

@@ -97,8 +97,7 @@ def test_a_checksum_of_what_was_there_before_is_of_nothing_that_is_moved_there(
     storage = storage_of(spark, str(tmp_path))
     HadoopStorage(spark, str(tmp_path)).write_bytes(f"{tmp_path}/x", b"before\n")
     (tmp_path / "x").unlink()
-    storage.write_text(f"{tmp_path}/y", "after\n")
-    assert storage.move_file(f"{tmp_path}/y", f"{tmp_path}/x")
+    assert storage.create_whole(f"{tmp_path}/x", b"after\n", aside=f"{tmp_path}/y")
     assert storage.read_text(f"{tmp_path}/x") == "after\n"
     assert [row.value for row in spark.read.text(f"{tmp_path}/x").collect()] == ["after"]
 

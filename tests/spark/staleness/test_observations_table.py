@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from airflow_kafka_groups.arrow.files import local_disk
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
@@ -77,9 +78,9 @@ class KilledError(Exception):
     """What ends a job in these tests."""
 
 
-@pytest.mark.parametrize("method", ["move_file", "write_text"])
+@pytest.mark.parametrize(("owner", "method"), [(local_disk, "move"), (Storage, "write_text")])
 def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one_uses_or_hides(
-    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    spark: SparkSession, judged: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, method: str
 ) -> None:
     write_hour(judged, 3)
 
@@ -87,7 +88,7 @@ def test_a_job_that_is_killed_between_data_and_manifest_leaves_what_the_next_one
         raise KilledError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Storage, method, killed)
+        patched.setattr(owner, method, killed)
         patched.setattr(Storage, "delete_folder", lambda *_: None)
         with pytest.raises(KilledError):
             judge(judged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -44,3 +45,22 @@ def test_the_first_error_ends_the_work() -> None:
         list(workers.each(work, range(10_000)))
     assert done == [0, 1, 2]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("observations")]
+
+
+def test_nothing_runs_any_more_when_an_error_is_raised() -> None:
+    """What a job then removes is written by nobody behind its back."""
+    begun = threading.Event()
+    ended: list[int] = []
+
+    def work(number: int) -> None:
+        if number == 0:
+            assert begun.wait(30)
+            raise ValueError
+        begun.set()
+        time.sleep(0.2)
+        ended.append(number)
+
+    with Workers(is_local=False) as workers:
+        with pytest.raises(ValueError):  # noqa: PT011 - it is the only one
+            list(workers.each(work, range(2)))
+        assert ended == [1]

@@ -40,10 +40,9 @@ def test_a_file_is_moved_to_a_folder_that_a_link_puts_on_another_disk(
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
 
     storage = LocalStorage()
-    storage.write_text(f"{tmp_path}/x", "x\n")
     with monkeypatch.context() as patched:
         patched.setattr(os, "rename", other_disk)
-        assert storage.move_file(f"{tmp_path}/x", f"{tmp_path}/far/x")
+        assert storage.create_whole(f"{tmp_path}/far/x", b"x\n", aside=f"{tmp_path}/x")
     assert storage.read_text(f"{tmp_path}/far/x") == "x\n"
     assert storage.files(str(tmp_path)) == []
 

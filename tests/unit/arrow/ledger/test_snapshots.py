@@ -27,8 +27,8 @@ def find(base: Path, **options: Any) -> History:
 def read(base: Path) -> None:
     history = find(base)
     with Workers(is_local=True) as workers:
-        found = list(Reduction(LocalStorage(), history, workers).of(history.read))
-    assert [manifest for manifest, _ in found] == [*history.read]
+        found = list(Reduction(LocalStorage(), history, workers).of(history.read, lambda manifest, _: manifest))
+    assert found == [(manifest.snapshot_id, manifest) for manifest in history.read]
 
 
 def ids(*numbers: float) -> tuple[str, ...]:
