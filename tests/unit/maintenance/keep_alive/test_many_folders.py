@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import find_sets
 from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.maintenance.journal.files import READERS
 from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots, other_folders
@@ -37,6 +39,10 @@ def listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return counts
 
 
+def left(layout: Layout) -> SnapshotsLeft:
+    return SnapshotsLeft(layout, partial(find_sets, layout))
+
+
 @pytest.mark.parametrize("cluster", ["another", CLUSTER_ID])
 async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_for_each(
     tmp_path: Path, cluster: str, listed: Counter[str]
@@ -61,8 +67,8 @@ async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_
         lambda layout, _: folders_with_snapshots(layout, CLUSTER_ID),
         lambda layout, _: KeepAliveRecords(layout, CLUSTER_ID).read(),
         lambda layout, snapshot_id: later_snapshots(layout, snapshot_id, CLUSTER_ID),
-        lambda layout, _: [SnapshotsLeft(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
-        lambda layout, _: [SnapshotsLeft(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
+        lambda layout, _: [left(layout).are_from(NOW - timedelta(days=1), {CLUSTER_ID})],
+        lambda layout, _: [left(layout).are_needed(NOW, {CLUSTER_ID}, NOW)],
     ],
     ids=["what is in them", "their snapshots", "records of restores", "later snapshots", "a pruning", "plans"],
 )
@@ -93,5 +99,5 @@ async def test_no_other_folder_is_looked_into_for_what_a_killed_snapshot_left(
 ) -> None:
     await snapshot(FakeAdmin(), Layout(tmp_path, "other"))
     listed.clear()
-    assert not SnapshotsLeft(layout_in(tmp_path)).are_needed(NOW, set(), NOW)
+    assert not left(layout_in(tmp_path)).are_needed(NOW, set(), NOW)
     assert not listed

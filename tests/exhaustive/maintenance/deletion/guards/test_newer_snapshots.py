@@ -15,9 +15,10 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
@@ -230,26 +231,38 @@ async def test_nothing_is_deleted_while_a_newer_snapshot_cannot_be_read(tmp_path
     assert admin.deleted == []
 
 
-@pytest.mark.parametrize("removed", ["by a pruning", "by hand"])
-async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path, removed: str) -> None:
-    """A snapshot showed the group in use, and was removed before the plan was approved: files get old, plans wait."""
-    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+async def in_use_before_the_plan_is_carried_out(admin: FakeAdmin, layout: Layout) -> tuple[DeletionPlan, str]:
+    """Plan for 90 days; one snapshot then shows the group in use. Return the plan, and the newest snapshot."""
     plan = await planned(admin, layout, replace(POLICY, max_plan_age_seconds=timedelta(days=90).total_seconds()))
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     joins(admin)
     await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=5)))
     admin.groups["a"] = FakeGroup()
-    newest = await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=60)))
-    if removed == "by hand":
-        for manifest in (tmp_path / "prod" / "manifests").iterdir():  # it is fast
-            if manifest.stem != newest.snapshot_id:
-                manifest.unlink()
-    else:
-        limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
-        assert len(prune(layout, limits, now=LATER + timedelta(days=70), dry_run=False).removed["snapshot"]) == 2
+    return plan, (await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=60)))).snapshot_id
+
+
+async def test_a_plan_whose_snapshot_is_gone_deletes_nothing(tmp_path: Path) -> None:
+    """A snapshot showed the group in use, and was removed before the plan was approved: plans wait."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, newest = await in_use_before_the_plan_is_carried_out(admin, layout)
+    for manifest in (tmp_path / "prod" / "manifests").iterdir():  # it is fast
+        if manifest.stem != newest:
+            manifest.unlink()
     with pytest.raises(SnapshotError, match="plan again"):
         await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))
     assert set(admin.groups) == {"a"}
+
+
+async def test_a_pruning_leaves_what_a_plan_that_waits_must_not_overlook(tmp_path: Path) -> None:
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    plan, _ = await in_use_before_the_plan_is_carried_out(admin, layout)
+    limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
+    assert prune(layout, limits, now=LATER + timedelta(days=70), dry_run=False).removed["snapshot"] == ()
+    assert fates(await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))) == {
+        "a": "kept:in_newer_snapshot"
+    }
+    await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=92)))
+    assert len(prune(layout, limits, now=LATER + timedelta(days=92), dry_run=False).removed["snapshot"]) == 3
 
 
 @pytest.mark.parametrize("left", ["a stray file in its folder", "a stray manifest", "no manifest at all"])
