@@ -11,6 +11,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
+from airflow_kafka_groups.maintenance.durable_files import list_ids, remove_file
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import counted, pill, section, shown_time, table, text
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
@@ -18,6 +19,9 @@ from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, wr
 FOLDER = "_fleet"
 """The folder of the roll-ups, beside those of the clusters: no cluster's name begins with an underscore."""
 REPORTS = "reports"
+_KEPT = 1_000
+"""So many of the newest roll-ups stay, more than two years of daily ones. The folder belongs to no cluster: no
+pruning of one looks into it."""
 
 
 class ClusterState(StrEnum):
@@ -95,7 +99,7 @@ def fleet_warnings(runs: Sequence[ClusterRun]) -> list[str]:
 
 
 def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime) -> StoragePath:
-    """Write the roll-up as JSON and as a page, and return the page's path.
+    """Write the roll-up as JSON and as a page, remove what is older than the newest 1,000, and return the page's path.
 
     :param base: the folder above all clusters.
 
@@ -105,7 +109,11 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
     data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
-    return write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
+    page = write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
+    for old in list_ids(folder)[:-_KEPT]:
+        for name in (f"{old}.html", f"{old}.json"):  # found by the latter, which goes last
+            remove_file(folder / name)
+    return page
 
 
 def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:

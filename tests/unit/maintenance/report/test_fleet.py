@@ -3,6 +3,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from airflow_kafka_groups.maintenance.report import fleet
 from airflow_kafka_groups.maintenance.report.fleet import (
     ClusterRun,
     ClusterState,
@@ -72,3 +75,16 @@ def test_a_fleet_of_many_clusters_is_on_the_page_and_the_page_does_not_say_other
     page = render_fleet(runs, NOW)
     assert ("c0000<br>" in page, "c1023<br>" in page) == (True, True)
     assert "are shown" not in page
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_of_many_roll_ups_the_newest_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int) -> None:
+    """Two files of each clean-up of a fleet stayed for good: nothing removed any."""
+    monkeypatch.setattr(fleet, "_KEPT", kept)
+    (folder := tmp_path / "_fleet/reports").mkdir(parents=True)
+    (folder / "notes.json").write_text("{}")
+    ids = [f"2026030{day}T120000Z-0123abcd" for day in range(1, 5)]
+    for run_id in ids:
+        write_fleet_report(tmp_path, run_id, RUNS, NOW)
+    left = [f"{run_id}.{kind}" for run_id in ids[-kept:] for kind in ("html", "json")]
+    assert sorted(path.name for path in folder.iterdir()) == [*left, "notes.json"]
