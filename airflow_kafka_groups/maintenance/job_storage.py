@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from airflow_kafka_groups.arrow.errors import StorageError, first_line
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.absence import require_absence
@@ -37,6 +39,17 @@ class JobStorage(Storage):
 
     def __init__(self, folder: StoragePath, text: str) -> None:
         self._root, self._text = folder, text.rstrip("/")
+
+    @contextmanager
+    def _named(self, problem: str) -> Iterator[None]:
+        """Leave the problem out where the error says it itself, of the path as the user wrote it."""
+        with super()._named(problem):
+            try:
+                yield
+            except KafkaGroupsError as exc:
+                if str(self._root) not in str(exc):
+                    raise
+                raise StorageError(first_line(exc)) from exc
 
     def _at(self, path: str) -> StoragePath:
         below = path.removeprefix(self._text)

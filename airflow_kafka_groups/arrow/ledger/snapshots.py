@@ -127,4 +127,4 @@ def _nothing_there(storage: Storage, base: str, cluster: str, *, half: bool) -> 
     others = list(filter(is_cluster_name, storage.folders(base)))  # not the journal
     known = f" Clusters there: {', '.join(others[:10])}." if others else ""
     where = f"no snapshot of cluster {cluster} in {base}/{cluster}/manifests"
-    return f"{where}. {_TAKE_ONE}, or check --base and --cluster.{known}"
+    return f"{where}. {_TAKE_ONE}, or check the storage path (a job's --base) and the cluster.{known}"

@@ -121,7 +121,7 @@ def test_an_empty_or_missing_folder_says_to_take_a_snapshot_first(tmp_path: Path
     (tmp_path / CLUSTER / "manifests").mkdir(parents=True)
     (tmp_path / "other").mkdir()
     (tmp_path / "_journal").mkdir()
-    with pytest.raises(SnapshotError, match=r"first, or check --base and --cluster\. Clusters there: c, other"):
+    with pytest.raises(SnapshotError, match=r"path \(a job's --base\) and the cluster\. Clusters there: c, other"):
         find(tmp_path)
 
 
