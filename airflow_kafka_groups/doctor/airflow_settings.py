@@ -10,7 +10,11 @@ from airflow_kafka_groups.doctor.finding import Report
 
 _OLDEST = (3, 2)
 _EXTRAS = (
-    ("airflow.providers.apache.spark", "apache-airflow-providers-apache-spark", "Spark jobs cannot be submitted"),
+    (
+        "airflow.providers.apache.spark",
+        "apache-airflow-providers-apache-spark",
+        "groups are judged without it, and other Spark jobs cannot be submitted",
+    ),
     ("airflow.providers.standard.operators.hitl", "apache-airflow-providers-standard", "approvals cannot be requested"),
 )
 

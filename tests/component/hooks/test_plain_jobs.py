@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,15 @@ def test_a_worker_without_java_judges_and_says_how(store: Path, capsys: pytest.C
     assert "without Spark and without access to Kafka: Spark needs Java 17 or newer" in said
     assert '"job": "judge_staleness"' in said
     assert json.loads(verdict_summary(store, 2).read_text())["evidence"]["not_read"]
+
+
+def test_a_connection_to_a_cluster_that_no_provider_reaches_is_told_that_a_judgement_needs_none(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", '{"conn_type": "spark", "host": "yarn"}')
+    monkeypatch.setitem(sys.modules, "airflow.providers.apache.spark.hooks", None)
+    with pytest.raises(ConfigurationError, match=r"requires Airflow's Spark provider.* With spark_conn_id null"):
+        judging(store).execute({})
 
 
 def test_a_process_below_a_driver_of_spark_judges_without_its_jvm(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,6 +35,14 @@ def test_missing_providers_are_warnings(monkeypatch: pytest.MonkeyPatch) -> None
     assert found()["providers"] is Status.WARNING
 
 
+def test_a_worker_without_the_spark_provider_is_told_what_goes_on_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(airflow_settings, "_installed", lambda module: "spark" not in module)
+    report = Report()
+    examine_airflow(report)
+    (missing,) = (finding for finding in report.findings if finding.check == "providers")
+    assert "groups are judged without it" in missing.text
+
+
 def test_without_airflow_the_command_line_still_works(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(package: str) -> Any:
         raise PackageNotFoundError(package)
