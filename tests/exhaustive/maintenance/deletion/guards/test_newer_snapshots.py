@@ -259,7 +259,7 @@ async def test_a_pruning_leaves_what_a_plan_that_waits_must_not_overlook(tmp_pat
     limits = PruningLimits(days={FileKind.SNAPSHOT: 30}, keep_newest=1)
     assert prune(layout, limits, now=LATER + timedelta(days=70), dry_run=False).removed["snapshot"] == ()
     assert fates(await delete(admin, layout, plan, now=Ticking(LATER + timedelta(days=71)))) == {
-        "a": "kept:in_newer_snapshot"
+        "a": "kept:alive_before"
     }
     await take_snapshot(admin, layout, now=Ticking(LATER + timedelta(days=92)))
     assert len(prune(layout, limits, now=LATER + timedelta(days=92), dry_run=False).removed["snapshot"]) == 3
