@@ -18,7 +18,7 @@ PICTURE = ROOT / "docs/images/layers.svg"
 PACKAGE = "airflow_kafka_groups"
 
 _COLUMNS = {"plugins": 0, "sensors": 2, "triggers": 2, "links": 0, "admin": 0, "cluster_admin": 2, "models": 2}
-_COLUMNS |= {"contracts": 2, "spark": 3, "backlog": 3}
+_COLUMNS |= {"contracts": 2, "spark": 3, "backlog": 3, "arrow": 3}
 _MIDDLE = 1
 _BESIDE = {"spark": "maintenance"}
 """What is in no layer, and the layer whose row it stands in."""
