@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from airflow_kafka_groups.contracts import local_files
 from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES, WORDS_OF_SECRETS
 from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.maintenance.absence import code_of
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 AZURE = frozenset({"abfs", "abfss", "az"})
+_WRONG_KEYS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHORT = r"(?:(?<=[?&#;])(?:key|pass)|(?<=[?&#])auth|(?<=&amp;)auth)"
 """Names that are secret in a URL only, where ``contracts.url_secrets`` finds them; an answer in XML has ``&amp;``."""
@@ -82,6 +84,8 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 def remedy_of(error: Exception) -> str:
     """Return what to do about an error of the storage."""
     if isinstance(error, PermissionError):
+        if code_of(error) in _WRONG_KEYS:  # of S3, whose library takes them for refused access
+            return "Check the credentials in the storage's connection"
         return "Give this user access, or choose another storage_path"
     if isinstance(error, OSError) and error.errno in _FULL:
         return "Make room there, or choose another storage_path"

@@ -164,6 +164,16 @@ def test_an_object_store_that_fails_is_not_taken_for_an_empty_one(bucket: Any, s
         s3.heal()
 
 
+@pytest.mark.parametrize("code", ["InvalidAccessKeyId", "ExpiredToken"])
+def test_a_key_that_is_wrong_or_expired_is_not_to_be_given_access(bucket: Any, s3: ObjectStore, code: str) -> None:
+    s3.let_fail("kafka-groups", "error", 20, status=403, code=code)
+    try:
+        with pytest.raises(MaintenanceError, match=r"Check the credentials in the storage's connection"):
+            judging(bucket).execute({})
+    finally:
+        s3.heal()
+
+
 def test_a_server_with_folders_is_judged_as_well(store: Path, tmp_path: Path) -> None:
     (tmp_path / "served").mkdir()
     shutil.copytree(store, tmp_path / "served" / "kafka")
