@@ -26,6 +26,7 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet, find_sets
 from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 
 _LONGEST_PAUSE = timedelta(days=32)
@@ -138,7 +139,8 @@ def _old(
     """
     for one in sets:
         days = limits.days[one.kind]
-        if now - one.made_at <= timedelta(days=days):
+        # One that began a little earlier than that of a plan may have ended later: the plan is too old first.
+        if now - one.made_at <= timedelta(days=days) + (SLOWEST if one.kind is FileKind.SNAPSHOT else timedelta(0)):
             continue
         if one.is_of_wanted_groups and snapshots.are_here_from(one.made_at):
             continue  # whatever it says: those of a year are not read each day to find that out

@@ -315,7 +315,7 @@ def test_nothing_is_removed_through_a_link(tmp_path: Path) -> None:
 def test_only_what_is_old_is_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder may have the snapshots of a year, and a run of each day removes those of one."""
     now = datetime.now(UTC) - timedelta(minutes=30)
-    for hours in range(100):
+    for hours in range(106):
         snapshot = f"{now - timedelta(hours=hours):%Y%m%dT%H%M%SZ}-00000001"
         manifest = {"format": 1, "snapshot_id": snapshot, "cluster": scene.CLUSTER}
         for where, content in (

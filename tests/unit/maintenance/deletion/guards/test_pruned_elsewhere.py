@@ -209,3 +209,20 @@ async def test_a_clock_that_is_an_hour_ahead_removes_nothing_that_a_plan_still_g
     prune(team, limits, now=plan.expires_at + timedelta(minutes=minutes), dry_run=False)
     report = await delete(admin, layout, plan, now=Ticking(plan.expires_at - timedelta(minutes=30)))
     assert fates(report) == {"a": "kept:alive_before"}
+
+
+async def test_a_plan_is_too_old_before_a_snapshot_goes_that_only_seems_older_than_its_own(tmp_path: Path) -> None:
+    """A run was cleared: its plan was made in the minutes between the removal of that one and of its own snapshot."""
+    admin, layout = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path)
+    reader = await snapshot(admin, layout)
+    for members, at in ((1, NOW - timedelta(minutes=4)), (0, LATER + timedelta(hours=1))):
+        admin.groups["a"] = FakeGroup(members=members)
+        await take_snapshot(admin, layout, now=Ticking(at))
+    now, limits = NOW + timedelta(days=2, minutes=-2), PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    prune(layout, limits, now=now, dry_run=False)
+    policy = replace(POLICY, max_plan_age_seconds=timedelta(days=2).total_seconds())
+    plan = make_plan(verdicts_of(judge(reader)), reader, policy, now)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(now))
+    assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
+    assert len(prune(layout, limits, now=now + timedelta(days=1.5), dry_run=True).removed["snapshot"]) == 2
