@@ -29,10 +29,12 @@ def checked_connection_id(value: Any) -> str:
     return value
 
 
-def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
+def lookup_error(conn_id: str, found: Exception, field: str = _FIELD, kind: str = HOOK_NAME) -> KafkaGroupsError:
     """Return the error of a connection that could not be looked up, with a remedy.
 
     :param found: what Airflow raised.
+    :param field: the argument that names the connection.
+    :param kind: the type of the connection, as the UI shows it.
     """
     if isinstance(found, PermissionError):
         return KafkaGroupsError(f"the connection {conn_id!r} cannot be read: Airflow refuses it to this task ({found})")
@@ -46,16 +48,16 @@ def lookup_error(conn_id: str, found: Exception) -> KafkaGroupsError:
     try:
         why = why_connection_unclear(conn_id)
     except _UnusableConnectionError as exc:
-        return ConfigurationError(_FIELD, conn_id, f"{exc}: its host, login and password must be strings")
+        return ConfigurationError(field, conn_id, f"{exc}: its host, login and password must be strings")
     if why is not None:
         return AirflowUnavailableError(
             f"the connection {conn_id!r} cannot be looked up ({why}): Airflow's API server or database, or a secrets "
             "backend, is away. Try again when it is back"
         )
     return ConfigurationError(
-        _FIELD,
+        field,
         conn_id,
-        f"there is no such connection. Create it in the UI (Admin, Connections, type {HOOK_NAME!r}), with "
+        f"there is no such connection. Create it in the UI (Admin, Connections, type {kind!r}), with "
         f"'airflow connections add', or as the environment variable {variable}",
     )
 

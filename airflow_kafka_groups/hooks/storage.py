@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import unquote, urlsplit
 
-from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
@@ -18,13 +19,18 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
+_AMAZON = frozenset({"s3", "s3a"})
+_USUAL = "aws_default"
+"""The connection that Amazon's provider uses if it exists, and does without if it does not."""
+
+
 def open_path(field: str, value: Any) -> StoragePath:
     """Return a path: ``/data/x`` and ``file:///data/x`` are local, any other URL is an ``ObjectStoragePath``.
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
     ``ConfigurationError`` for a relative path, because tasks run in different working folders, and for a URL with a
-    password, which would be in XCom and in logs; ``StorageError`` for a storage that cannot be reached, or whose
-    connection does not exist.
+    password, which would be in XCom and in logs; ``StorageError`` for a storage that cannot be reached; either for one
+    whose connection does not exist, and ``AirflowUnavailableError`` if Airflow cannot be asked for that of Amazon.
     """
     text = read_place(field, value)
     parts = urlsplit(text)
@@ -47,7 +53,11 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     try:
         _forget_ended(ObjectStoragePath(text))
         path = ObjectStoragePath(text)
+        if path.protocol in _AMAZON and path.conn_id not in (None, _USUAL):
+            _require_connection(path.conn_id, field)
         _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
+    except KafkaGroupsError:
+        raise
     except Exception as exc:  # noqa: BLE001 - SFTP connects at once, and names a key that it cannot use by its text
         shown, cause = described(exc)
         # A key or a login that cannot be parsed is a ``ValueError``, too.
@@ -57,6 +67,23 @@ def _open_object_store(field: str, text: str) -> StoragePath:
             raise ConfigurationError(field, text, f"{why}. {remedy}") from cause
         raise StorageError(f"{text} could not be opened: {shown}. {remedy_of(exc)}") from cause
     return cast("StoragePath", path)
+
+
+@cache
+def _require_connection(conn_id: str, field: str) -> None:
+    """Raise an error for a connection that does not exist.
+
+    Amazon's provider would only warn, and go on with the machine's own credentials, at Amazon's own address.
+    """
+    from airflow.sdk import BaseHook
+    from airflow.sdk.exceptions import AirflowNotFoundException
+
+    from airflow_kafka_groups.hooks.airflow_lookups import lookup_error
+
+    try:
+        BaseHook.get_connection(conn_id)
+    except (AirflowNotFoundException, PermissionError) as exc:
+        raise lookup_error(conn_id, exc, field, "Amazon Web Services") from None
 
 
 def _forget_ended(path: ObjectStoragePath) -> None:

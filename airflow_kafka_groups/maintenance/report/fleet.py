@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -11,6 +12,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, remove_file
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import counted, pill, section, shown_time, table, text
@@ -110,9 +112,10 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
     page = write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
-    for old in list_ids(folder)[:-_KEPT]:
-        for name in (f"{old}.html", f"{old}.json"):  # found by the latter, which goes last
-            remove_file(folder / name)
+    with suppress(StorageError):  # the report is written; where nothing can be removed, all of them stay
+        for old in list_ids(folder)[:-_KEPT]:
+            for name in (f"{old}.html", f"{old}.json"):  # found by the latter, which goes last
+                remove_file(folder / name)
     return page
 
 

@@ -163,3 +163,21 @@ def test_what_opens_a_storage_lets_arrow_allocate_by_the_c_library(monkeypatch: 
     monkeypatch.delitem(sys.modules, "pyarrow")
     open_layout("/data", "c", "kafka")
     assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_amazons_connection_must_exist(monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    """Amazon's provider goes on without one, by the machine's credentials: a mistyped id led to another store."""
+    opened = SimpleNamespace(protocol=scheme)
+    monkeypatch.setattr("airflow.sdk.io.get_fs", lambda *_, **__: opened)
+    monkeypatch.setattr(store, "_STORE_CACHE", {})
+    remedy = (
+        rf"storage_path \(got 'mistyped_{scheme}'\): there is no such connection.*'Amazon Web Services'"
+    )
+    with pytest.raises(ConfigurationError, match=remedy):
+        open_path("storage_path", f"{scheme}://mistyped_{scheme}@bucket/kafka")
+    monkeypatch.setenv(f"AIRFLOW_CONN_MISTYPED_{scheme.upper()}", "aws://")
+    assert open_path("storage_path", f"{scheme}://mistyped_{scheme}@bucket/kafka").name == "kafka"
+    for usual in ("bucket", "aws_default@bucket"):
+        assert open_path("storage_path", f"{scheme}://{usual}/kafka").name == "kafka"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.report import fleet
 from airflow_kafka_groups.maintenance.report.fleet import (
     ClusterRun,
@@ -88,3 +89,13 @@ def test_of_many_roll_ups_the_newest_stay(tmp_path: Path, monkeypatch: pytest.Mo
         write_fleet_report(tmp_path, run_id, RUNS, NOW)
     left = [f"{run_id}.{kind}" for run_id in ids[-kept:] for kind in ("html", "json")]
     assert sorted(path.name for path in folder.iterdir()) == [*left, "notes.json"]
+
+
+def test_where_nothing_can_be_removed_the_roll_up_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise StorageError(f"{path} could not be removed")
+
+    monkeypatch.setattr(fleet, "_KEPT", 1)
+    monkeypatch.setattr(fleet, "remove_file", refuse)
+    ids = [f"2026030{day}T120000Z-0123abcd" for day in range(1, 4)]
+    assert [write_fleet_report(tmp_path, run_id, RUNS, NOW).name for run_id in ids] == [f"{each}.html" for each in ids]
