@@ -172,9 +172,7 @@ def test_amazons_connection_must_exist(monkeypatch: pytest.MonkeyPatch, scheme: 
     opened = SimpleNamespace(protocol=scheme)
     monkeypatch.setattr("airflow.sdk.io.get_fs", lambda *_, **__: opened)
     monkeypatch.setattr(store, "_STORE_CACHE", {})
-    remedy = (
-        rf"storage_path \(got 'mistyped_{scheme}'\): there is no such connection.*'Amazon Web Services'"
-    )
+    remedy = rf"storage_path \(got 'mistyped_{scheme}'\): there is no such connection.*'Amazon Web Services'"
     with pytest.raises(ConfigurationError, match=remedy):
         open_path("storage_path", f"{scheme}://mistyped_{scheme}@bucket/kafka")
     monkeypatch.setenv(f"AIRFLOW_CONN_MISTYPED_{scheme.upper()}", "aws://")
