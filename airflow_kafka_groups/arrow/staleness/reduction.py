@@ -38,20 +38,25 @@ class Reduction:
     ) -> Iterator[tuple[str, R]]:
         """Return the ids of snapshots, in their order, with what a function returns for their observations.
 
-        :param keep: the function. It is called in the threads, so that one snapshot is written while others are read.
+        :param keep: the function. What it writes to a disk is written by the caller's thread, while others reduce the
+            next snapshots: more that write only wait for each other. Elsewhere each thread calls it.
 
         Raises ``SnapshotError`` for one whose rows do not match its manifest, ``StorageError``, and what it raises.
         """
 
-        def kept(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> R:
+        def made(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> Callable[[], R]:
             manifest, reduce = each
             table = reduce()
             found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
             require_all(manifest, *found)
-            return keep(manifest, table)
+            return partial(keep, manifest, table)
 
-        for (manifest, _), result in self._workers.each(kept, self._tables(manifests)):
-            yield manifest.snapshot_id, result
+        if self._storage.is_local:
+            for (manifest, _), kept in self._workers.each(made, self._tables(manifests)):
+                yield manifest.snapshot_id, kept()
+        else:
+            for (manifest, _), result in self._workers.each(lambda each: made(each)(), self._tables(manifests)):
+                yield manifest.snapshot_id, result
 
     def _tables(
         self, manifests: Sequence[SnapshotManifest]

@@ -76,7 +76,7 @@ def test_pruning_leaves_no_hole_in_the_history(tmp_path: Path) -> None:
     (oldest, *_) = sorted((tmp_path / CLUSTER / "data").iterdir())
     (oldest / "README").write_text("keep")
     limits = PruningLimits(days={FileKind.SNAPSHOT: 3}, keep_newest=1)
-    now = hour(11 * DAY) + timedelta(hours=1)
+    now = hour(11 * DAY) + timedelta(hours=7)
     report = prune(Layout(tmp_path, CLUSTER), limits, now=now, dry_run=False)
     assert report.removed == {"snapshot": ()}
     judge(tmp_path, "--min-idle", "6d")
