@@ -19,9 +19,11 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 
+_NOW = datetime.now(UTC)
+
 
 def id_of(days: float) -> str:
-    return f"{datetime.now(UTC) - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
+    return f"{_NOW - timedelta(days=days):%Y%m%dT%H%M%SZ}-00000001"
 
 
 def write(storage: Path, where: str, content: dict[str, Any]) -> Path:
