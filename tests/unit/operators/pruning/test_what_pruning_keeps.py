@@ -23,6 +23,8 @@ pytestmark = pytest.mark.safety
 
 DAYS = {**dict.fromkeys(FileKind, 365.0), FileKind.SNAPSHOT: 60.0, FileKind.CLEANUP: 730.0}
 
+_NOW = datetime.now(UTC)
+
 
 def run(storage: Path, *, newest: int = 1, dry_run: bool = False, **days: float) -> PruneReport:
     limits = {kind: days.get(kind.value, most) for kind, most in DAYS.items() if days.get(kind.value, most)}
@@ -35,7 +37,7 @@ def id_of(days: float) -> str:
 
 
 def ago(days: float) -> datetime:
-    return datetime.now(UTC) - timedelta(days=days)
+    return _NOW - timedelta(days=days)
 
 
 def write(storage: Path, where: str, content: dict[str, Any], cluster: str = scene.CLUSTER) -> Path:
