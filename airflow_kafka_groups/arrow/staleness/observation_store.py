@@ -42,6 +42,8 @@ _TRIES = 3
 _KINDS = ["group_type", "protocol_type"]
 """The columns that have the same few values in all rows."""
 
+_REPEATED = ["run_id", *_KINDS, "state", "error"]
+
 _LEFT_BEHIND = timedelta(days=1)
 
 
@@ -220,7 +222,8 @@ class ObservationStore:
 
 def _parquet(table: pa.Table) -> bytes:
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd", write_page_checksum=True)
+    # Only these columns repeat their values: a dictionary of the others would be made and thrown away.
+    pq.write_table(table, buffer, compression="zstd", use_dictionary=_REPEATED, write_page_checksum=True)
     return buffer.getvalue()
 
 

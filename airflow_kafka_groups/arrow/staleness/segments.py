@@ -47,9 +47,10 @@ class Numbers(NamedTuple):
     def sum(self, begins: Ints) -> Numbers:
         """Add up what is not null; a sum beyond 64 bits is the greatest number, of parts as of all of them."""
         values = self._or(0)
-        total, about = np.add.reduceat(values, begins), np.add.reduceat(values.astype(np.float64), begins)
-        wrong = np.abs(about - total) > 2.0**62
-        if wrong.any():
+        total = np.add.reduceat(values, begins)
+        if max(int(values.max()), -int(values.min())) > _MAX // len(values):
+            about = np.add.reduceat(values.astype(np.float64), begins)
+            wrong = np.abs(about - total) > 2.0**62
             total = np.where(wrong, np.where(about > 0, _MAX, -_MAX), total)
         return Numbers(total, self._known_in(begins))
 
