@@ -149,7 +149,7 @@ class Stoppable(DeletionObserver):
 
     def why_stop(self) -> str | None:
         """Return why the deletion is to stop."""
-        from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
+        from airflow_kafka_groups.hooks.stop_variable import why_variable_stops
 
         return "it was interrupted" if self.interrupted else why_variable_stops(self._variable)
 

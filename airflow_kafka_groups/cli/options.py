@@ -1,13 +1,22 @@
-"""Options with a number, a duration or a place: ``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``."""
+"""Options of many commands: the format, numbers, durations and places.
+
+``--min-idle 36h`` is the same as ``--min-idle-seconds 129600``.
+"""
 
 from __future__ import annotations
 
 import os
 
+from airflow_kafka_groups.cli.output import FORMATS
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
+
+
+def add_output_argument(parser: ArgumentTarget) -> None:
+    """Add ``--output``."""
+    parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
 
 
 def add_value(parser: ArgumentTarget, name: str, help_text: str, default: str | None = None) -> None:

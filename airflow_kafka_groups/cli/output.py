@@ -9,12 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from io import StringIO, TextIOWrapper
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from airflow_kafka_groups.maintenance.shown import printable
-
-if TYPE_CHECKING:
-    from airflow_kafka_groups.cli.registry import ArgumentTarget
 
 FORMATS = ("table", "json", "csv")
 _STYLED_ROWS = 500
@@ -36,11 +33,6 @@ class Table:
     name: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]] = field(default_factory=list)
-
-
-def add_output_argument(parser: ArgumentTarget) -> None:
-    """Add ``--output``."""
-    parser.add_argument("--output", "-o", choices=FORMATS, default="table", help="format of stdout (default: table)")
 
 
 def stdout_for(format: str) -> IO[str]:

@@ -94,13 +94,9 @@ class DeleteGroupsOperator(DeletingOperator):
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Delete with one client, and return the summary of the record."""
-        from airflow_kafka_groups.operators.support.telemetry import emit_deletion
-
-        layout = self.layout()
-        result = self.delete_with(context, partial(self._deletion, layout))
-        emit_deletion(self, context, result.report, str(result.record))
+        result = self.delete_with(context, partial(self._deletion, self.layout()))
         fail_if_kept = self.group_ids is not None if self.fail_if_kept is None else self.fail_if_kept
-        return self.conclude(result, "Deletion", fail_if_kept=fail_if_kept)
+        return self.conclude(context, result, "Deletion", fail_if_kept=fail_if_kept)
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""

@@ -114,7 +114,6 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
         from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-        from airflow_kafka_groups.operators.support.telemetry import count_outcomes, update_asset_events
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
@@ -132,10 +131,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
         report = result.report
         done = set(report.ids(Outcome.WOULD_DELETE if report.dry_run else Outcome.DELETED))
         pruned = sum(len(item.partitions) for item in plan.groups if item.name in done)
-        count_outcomes(self, report.counts, dry_run=report.dry_run)
-        facts = {"plan_id": plan_id, "dry_run": report.dry_run, "audit_path": str(result.record), "partitions": pruned}
-        update_asset_events(self, context, {**facts, **report.counts})
-        return {**self.conclude(result, "Pruning"), "partitions": pruned}
+        return self.conclude(context, result, "Pruning", partitions=pruned)
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.output import add_output_argument
+from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.registry import COMMANDS
 from tests.reference.markdown import page, table
 

@@ -49,14 +49,13 @@ def rows_of_guards(
     :param protects: whether the connection protects a group. A plan that has one is refused as it is.
     """
     from airflow_kafka_groups.cli.connection import use_airflow_database
+    from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
     from airflow_kafka_groups.maintenance.deletion.audit import read_history
     from airflow_kafka_groups.maintenance.deletion.guards.newer_snapshots import in_use_since
     from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
     from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
     from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
     from airflow_kafka_groups.maintenance.storage import utc_now
-    from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
-    from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
 
     now = utc_now()
     if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:

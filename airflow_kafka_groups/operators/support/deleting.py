@@ -17,6 +17,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
+from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
 from airflow_kafka_groups.operators.support.actor import actor_of, every_mapped_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 
     Deletion = Callable[[GuardedAdminClient], Awaitable[DeletionResult]]
-
-STOP_VARIABLE = "kafka_groups_stop"
-"""The Airflow Variable that stops deletions, unless an operator names another one."""
 
 _MAX_WAIT_SECONDS = 86_400.0
 
@@ -92,6 +90,10 @@ class DeletingOperator(DryRunOperator):
         """Begin no further chunk."""
         self.stopped = True
 
+    def why_stop(self) -> str | None:
+        """Return why the deletion is to stop: the task is being killed, or the Airflow Variable says so."""
+        return "the task is being killed" if self.stopped else why_variable_stops(self.stop_variable)
+
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""
         raise NotImplementedError
@@ -143,19 +145,33 @@ class DeletingOperator(DryRunOperator):
         """Delete with one client, and return the summary of the record."""
         raise NotImplementedError
 
-    def conclude(self, result: DeletionResult, what: str, *, fail_if_kept: bool = False) -> dict[str, Any]:
-        """Log a run, and return the summary of its record with the first of what was kept.
+    def count(self, counts: Mapping[str, int], dry_run: bool) -> None:
+        """Add what became of groups, or topics, to the counters; a dry run counts nothing."""
+        from airflow_kafka_groups.operators.support.telemetry import counters
+
+        if not dry_run:
+            counters(self.cluster_name, {f"{self.counter}.{name}": count for name, count in counts.items()})
+
+    def conclude(
+        self, context: Context, result: DeletionResult, what: str, *, fail_if_kept: bool = False, **facts: int
+    ) -> dict[str, Any]:
+        """Count and log a run, and return the summary of its record with the first of what was kept.
 
         :param what: what it was, for people.
         :param fail_if_kept: whether what was kept is a failure. Default false.
+        :param facts: more for the asset events and the summary.
 
         Raises ``LeaseLostError`` if the lease was lost on the way, ``KafkaGroupsError`` if the task was killed before
         it was done, and ``GroupsFailedError``.
         """
         from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
         from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+        from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
         report, record = result.report, str(result.record)
+        self.count(report.counts, report.dry_run)
+        asked = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": record}
+        update_asset_events(self, context, {**asked, **facts, **report.counts})
         counts = ", ".join(f"{name} {count}" for name, count in report.counts.items() if count) or "no groups"
         self.log.info("%s: %s; recorded in %s", "Dry run" if report.dry_run else what, counts, record)
         for warning in report.warnings:
@@ -177,6 +193,7 @@ class DeletingOperator(DryRunOperator):
             "audit_path": record,
             "kept": first_failures({name: reasons[name] for name in kept}),
             "verification": _verification_counts(result),
+            **facts,
         }
 
     def _request(self, context: Context) -> DeletionRequest:
@@ -196,7 +213,7 @@ class DeletingOperator(DryRunOperator):
             protects=self.hook.settings.protects,
             lease=lease,
             lease_group_id=self.hook.settings.lease_group_id,
-            observer=LoggedDeletion(self),
+            observer=LoggedDeletion(self, self.why_stop, self.count),
             limits=self.limits(),
         )
 

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
     from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
-    from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 log = logging.getLogger(__name__)
 
@@ -118,19 +116,6 @@ def update_asset_events(operator: BaseOperator, context: Context, facts: Mapping
                     events[outlet].extra.update(storable(dict(facts)))
             except Exception:  # Airflow asks its API server what a reference is of
                 log.warning("the event of %s has no facts", outlet, exc_info=True)
-
-
-def count_outcomes(operator: DeletingOperator, counts: Mapping[str, int], *, dry_run: bool) -> None:
-    """Add what became of groups, or topics, to the counters; a dry run counts nothing."""
-    if not dry_run:
-        counters(operator.cluster_name, {f"{operator.counter}.{name}": count for name, count in counts.items()})
-
-
-def emit_deletion(operator: DeletingOperator, context: Context, report: DeletionReport, audit_path: str) -> None:
-    """Emit metrics for a deletion. A dry run emits asset events only."""
-    count_outcomes(operator, report.counts, dry_run=report.dry_run)
-    facts = {"plan_id": report.plan_id, "dry_run": report.dry_run, "audit_path": audit_path}
-    update_asset_events(operator, context, {**facts, **report.counts})
 
 
 def file_lineage(path: str, rows: int | None) -> Any:

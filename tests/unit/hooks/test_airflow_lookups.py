@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import AirflowUnavailableError, Configurati
 from airflow_kafka_groups.hooks.airflow_lookups import why_connection_unclear, why_variable_unclear
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.hooks.retries import FINAL
-from airflow_kafka_groups.operators.support.logged_deletion import why_variable_stops
+from airflow_kafka_groups.hooks.stop_variable import why_variable_stops
 
 AWAY = ErrorResponse(
     error=ErrorType.API_SERVER_ERROR, detail={"status_code": None, "exception_type": "ConnectError", "message": "x"}

@@ -6,15 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import Variable
 from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import timeout
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.retries import is_final
+from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.support.deleting import STOP_VARIABLE
-from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion, why_variable_stops
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators.scene import CLUSTER, apply
@@ -46,28 +44,11 @@ def test_a_variable_that_says_no_does_not(
     assert apply(tmp_path, backed_up)["counts"]["deleted"] == 2
 
 
-def test_another_variable_may_be_named_and_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AIRFLOW_VAR_HALT", "yes")
-    assert why_variable_stops("halt") == "the Airflow Variable 'halt' is set"
-    assert why_variable_stops(None) is None
-
-
-def test_a_variable_that_cannot_be_read_stops_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise RuntimeError("the secrets backend is away: token=abc")
-
-    monkeypatch.setattr(Variable, "get", broken)
-    why = why_variable_stops("halt") or ""
-    assert "could not be read" in why
-    assert "abc" not in why
-
-
 def test_a_killed_task_says_so() -> None:
     task = DeleteGroupsOperator(task_id="t", storage_path="/x", group_ids=["a"], stop_variable=None)
-    observer = LoggedDeletion(task)
-    assert observer.why_stop() is None
+    assert task.why_stop() is None
     task.on_kill()
-    assert observer.why_stop() == "the task is being killed"
+    assert task.why_stop() == "the task is being killed"
 
 
 def test_the_pace_is_passed_on_and_0_is_no_limit() -> None:
