@@ -12,7 +12,6 @@ whatever a killed job leaves behind is either hidden, or what the next job would
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -221,10 +220,11 @@ class ObservationStore:
 
 
 def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    # Only these columns repeat their values: a dictionary of the others would be made and thrown away.
-    pq.write_table(table, buffer, compression="zstd", use_dictionary=_REPEATED, write_page_checksum=True)
-    return buffer.getvalue()
+    with pa.BufferOutputStream() as stream:  # an object of Python's would take turns with the threads that reduce
+        # Only these columns repeat their values: a dictionary of the others would be made and thrown away.
+        pq.write_table(table, stream, compression="zstd", use_dictionary=_REPEATED, write_page_checksum=True)
+        content: bytes = stream.getvalue().to_pybytes()
+    return content
 
 
 def _extent(table: pa.Table) -> tuple[str | None, str | None]:
