@@ -23,7 +23,7 @@ from airflow_kafka_groups.arrow.offsets_topic.scan import CARRIED, SCAN_SCHEMA, 
 from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.offsets_topic.reading import scan
 from tests.bench_spark.session import start_session, taken
-from tests.spark.offset_records import commit_key, commit_value
+from tests.histories.offset_records import commit_key, commit_value
 
 _FILES = 8
 

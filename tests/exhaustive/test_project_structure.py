@@ -22,7 +22,7 @@ ELSEWHERE = {
     "arrow/files/job_files.py": "spark/staleness/test_two_judgements.py",
     "arrow/lag/": "unit/arrow/lag/test_report.py",
     "arrow/ledger/": "unit/arrow/ledger/test_snapshots.py",
-    "arrow/offsets_topic/": "spark/offsets_topic/test_offsets_log.py",
+    "arrow/offsets_topic/": "unit/arrow/offsets_topic/test_offsets_log.py",
     "arrow/staleness/": "unit/arrow/staleness/test_observation_store.py",
     "backlog/": "unit/backlog/test_commit.py",
     "__main__.py": "unit/cli/test_main.py",

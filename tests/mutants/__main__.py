@@ -18,7 +18,7 @@ from pathlib import Path
 from tests.exhaustive.test_project_structure import ELSEWHERE
 from tests.mutants.mutate import PACKAGE, Mutant, sample_of
 
-LAYERS = ("maintenance", "admin", "operators", "hooks")
+LAYERS = ("maintenance", "admin", "operators", "hooks", "arrow", "backlog")
 FOLDERS = (Path("tests/unit"), Path("tests/exhaustive"))
 OUT = Path("build/mutants/summary.json")
 _TIMEOUT_S = 900
@@ -65,13 +65,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
     parser.add_argument("--sample", type=int, default=90, help="how many mutants; default 90")
     parser.add_argument("--seed", type=int, default=14, help="which ones; default 14")
+    parser.add_argument("--layers", nargs="+", choices=LAYERS, default=LAYERS, help="of which packages; default all")
     parser.add_argument("--at-least", type=float, default=0.95, help="the share that has to be killed; default 0.95")
     parser.add_argument("--only", default="", help="only mutants whose file:line contains this")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="how many at once; default: processors")
     options = parser.parse_args()
     sample = [
         mutant
-        for mutant in sample_of(LAYERS, options.sample, options.seed)
+        for mutant in sample_of(options.layers, options.sample, options.seed)
         if options.only in f"{mutant.path}:{mutant.line}"
     ]
     layers = sorted({Path(mutant.path).relative_to(PACKAGE).parts[0] for mutant in sample})

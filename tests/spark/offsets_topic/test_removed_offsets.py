@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits
+from tests.histories.offset_records import commit_key, commit_value
 from tests.histories.shorthand import hour
-from tests.spark.offset_records import commit_key, commit_value
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 from random import Random
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import cloudpickle
 
 from airflow_kafka_groups.arrow.offsets_topic.commit_records import decode_commits
 from airflow_kafka_groups.arrow.offsets_topic.group_records import (
@@ -21,9 +17,8 @@ from airflow_kafka_groups.arrow.offsets_topic.group_records import (
     FutureRecordError,
     decode_group,
 )
-from airflow_kafka_groups.arrow.offsets_topic.scan import CARRIED, scan_batches
-from airflow_kafka_groups.spark.by_value import by_value
-from tests.spark.offset_records import commit_key, commit_value, group_key, group_value, text
+from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
+from tests.histories.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123
 INSTANT = datetime(2023, 11, 14, 22, 13, 20, 123000, tzinfo=UTC)
@@ -236,29 +231,3 @@ def test_random_logs_come_to_what_a_plain_dictionary_says() -> None:
     assert {(row["group_id"], row["partition"]): row["committed_offset"] for row in there} == expected
     assert counts["commits"] == len(expected)
     assert counts["tombstones"] + counts["commits"] + counts["outdated"] == len(records)
-
-
-def test_executors_need_no_copy_of_this_package(tmp_path: Path) -> None:
-    """What tasks run is shipped by value: here it runs where the package cannot be imported."""
-    (tmp_path / "function").write_bytes(cloudpickle.dumps(by_value(scan_batches, *CARRIED)))
-    program = """
-import pickle, sys
-sys.modules["airflow_kafka_groups"] = None
-import pyarrow as pa
-function = pickle.load(open("function", "rb"))
-times = pa.array([0, 0], pa.timestamp("us", tz="UTC"))
-key = pa.array([bytes.fromhex(text) for text in sys.argv[1].split()])
-value = pa.array([bytes.fromhex(sys.argv[2]), b""])
-batch = pa.RecordBatch.from_arrays(
-    [key, value, pa.array([0, 0], pa.int32()), pa.array([1, 2]), times],
-    names=["key", "value", "partition", "offset", "timestamp"],
-)
-print(sorted((row["kind"], row["group_id"], row["name"], row["number"]) for part in function([batch])
-    for row in part.to_pylist() if row["number"] != 0))
-"""
-    keys = f"{commit_key('g', 't', 0).hex()} {group_key('g').hex()}"
-    command = [sys.executable, "-c", program, keys, commit_value(4, 3).hex()]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "('commit', 'g', None, None)" in done.stdout
-    assert "'corrupt', 1" in done.stdout

@@ -1,0 +1,1 @@
+"""The log of commits, ``__consumer_offsets``."""
