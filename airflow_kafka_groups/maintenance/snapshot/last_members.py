@@ -31,22 +31,14 @@ _TOPICS_SHOWN = 5
 class LastClient:
     """The members of a group with one client id on one host.
 
-    :param members: their number, ``static_members`` of them with an instance id; the first are in ``instance_ids``.
-    :param topics: the first of the topics that they subscribed to, of ``topic_count``; ``None`` if they are not known.
-    :param pattern: the regular expression that they subscribed with.
-    :param assigned_topics: the first of the topics whose partitions were assigned to them.
+    :param members: their number.
+    :param topics: the first of the topics that they subscribed to, or whose partitions were assigned to them.
     """
 
     client_id: str
     host: str
     members: int
-    static_members: int
-    instance_ids: tuple[str, ...]
-    topics: tuple[str, ...] | None
-    topic_count: int | None
-    pattern: str | None
-    assigned_topics: tuple[str, ...]
-    assigned_partitions: int
+    topics: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +46,6 @@ class LastMembers:
     """The members that a group was last seen with.
 
     :param snapshot_id: the snapshot that saw them, and ``seen_at`` the time. They may have left at any time after it.
-    :param protocol: the name of the assignor, or of whatever the members agreed on.
     :param members: their number.
     :param clients: the number of different pairs of client id and host.
     :param seen: the first of these, those with the most members first.
@@ -63,10 +54,6 @@ class LastMembers:
     group_id: GroupId
     snapshot_id: str
     seen_at: datetime
-    state: str
-    group_type: str
-    protocol_type: str
-    protocol: str
     members: int
     clients: int
     seen: tuple[LastClient, ...]
@@ -74,7 +61,7 @@ class LastMembers:
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that the kept clients subscribed to, or were assigned, sorted."""
-        return tuple(sorted({topic for one in self.seen for topic in (*(one.topics or ()), *one.assigned_topics)}))
+        return tuple(sorted({topic for one in self.seen for topic in one.topics}))
 
     @property
     def client_id(self) -> str | None:
@@ -181,11 +168,5 @@ def _client(row: dict[str, Any]) -> LastClient:
         client_id=row["client_id"],
         host=row["host"],
         members=row["client_members"],
-        static_members=row["static_members"],
-        instance_ids=tuple(row["instance_ids"]),
-        topics=None if row["topics"] is None else tuple(row["topics"]),
-        topic_count=row["topic_count"],
-        pattern=row["pattern"],
-        assigned_topics=tuple(row["assigned_topics"]),
-        assigned_partitions=row["assigned_partitions"],
+        topics=frozenset((*(row["topics"] or ()), *row["assigned_topics"])),
     )
