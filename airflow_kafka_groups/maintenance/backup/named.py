@@ -18,7 +18,6 @@ from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, read_top
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets, why_short
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
@@ -58,13 +57,14 @@ async def backup_named(
     draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
     draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
-        facts = _facts(listed[result.group_id])
         if result.value is None:
             draft.left_out[result.group_id] = f"could not be read: {result.error}"
         elif not committed_partitions(result.value):
             draft.left_out[result.group_id] = "no committed offset is visible"
         else:
-            draft.add(facts, entry_of(facts, result.value), utc_now(), result.value)
+            listing = listed[result.group_id]
+            entry = entry_of(result.group_id, listing.type.value, listing.protocol_type, result.value)
+            draft.add(entry, utc_now(), result.value)
         progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
     if (warning := await why_short(admin, "This backup may lack")) is not None:
         log.warning("%s", warning)
@@ -77,13 +77,3 @@ def _why_not(listing: GroupListing | None) -> str | None:
     if keeps_progress_elsewhere(listing.type, listing.protocol_type):
         return f"it is a {listing.type.value} group, which keeps its progress elsewhere"
     return None
-
-
-def _facts(listing: GroupListing) -> GroupFacts:
-    return GroupFacts(
-        group_id=listing.group_id,
-        group_type=listing.type.value,
-        protocol_type=listing.protocol_type,
-        state=listing.state.value,
-        coordinator=listing.coordinator,
-    )

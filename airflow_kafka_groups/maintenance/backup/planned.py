@@ -81,21 +81,21 @@ async def backup_groups(
         topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
         ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
         draft = BackupDraft(now(), ids)
-        waiting: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]] = []
+        waiting: list[tuple[BackupEntry, datetime, GroupOffsets]] = []
         done = 0
         async for result in read_offsets(admin, list(planned), require_stable=True):
             group = planned[result.group_id]
             if result.value is None:
                 draft.left_out[group.group_id] = f"could not be read: {result.error}"
             else:
-                entry = entry_of(facts := _facts(group), result.value)
+                entry = entry_of(group.group_id, group.group_type, group.protocol_type, result.value)
                 if (reason := _why_not(group, entry)) is not None:
                     draft.left_out[group.group_id] = reason
                 elif ids.lack(result.value):
                     draft.left_out[group.group_id] = "its topics could not be read before its offsets"
                 else:
                     entry = entry._replace(fingerprint=group.fingerprint)  # an equal text, which is there already
-                    read = facts, entry, now(), result.value
+                    read = entry, now(), result.value
                     if ids.lack_id(part.topic for part in result.value.topics):
                         waiting.append(read)
                     else:
@@ -112,7 +112,7 @@ async def _add_without_ids(
     admin: BackupAdmin,
     draft: BackupDraft,
     ids: TopicIds,
-    groups: list[tuple[GroupFacts, BackupEntry, datetime, GroupOffsets]],
+    groups: list[tuple[BackupEntry, datetime, GroupOffsets]],
 ) -> Set[str]:
     """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
 
@@ -120,11 +120,11 @@ async def _add_without_ids(
     tell, and a restore would leave it out: the group is not to be deleted by this backup.
     """
     late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
-    for facts, entry, read_at, offsets in groups:
+    for entry, read_at, offsets in groups:
         if new := sorted({part.topic for part in offsets.topics} & late):
-            draft.left_out[facts.group_id] = f"topic {new[0]!r} {LATE}"
+            draft.left_out[entry.group_id] = f"topic {new[0]!r} {LATE}"
         else:
-            draft.add(facts, entry, read_at, offsets)
+            draft.add(entry, read_at, offsets)
     return late
 
 
@@ -144,10 +144,10 @@ class BackupDraft:
         self._topic_ids = topic_ids
         self._table = GroupTable()
 
-    def add(self, facts: GroupFacts, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
+    def add(self, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
         """Add a group as it was read."""
-        self._table.add(facts, read_at, offsets)
-        self.entries[facts.group_id] = entry
+        self._table.add(GroupFacts(entry.group_id, entry.group_type, entry.protocol_type), read_at, offsets)
+        self.entries[entry.group_id] = entry
 
     async def store(
         self,
@@ -206,22 +206,12 @@ def _why_not(group: PlannedFacts, read: BackupEntry) -> str | None:
     return None
 
 
-def _facts(group: PlannedFacts) -> GroupFacts:
-    return GroupFacts(
-        group_id=group.group_id,
-        group_type=group.group_type,
-        protocol_type=group.protocol_type,
-        state=group.state,
-        members=0,
-    )
-
-
-def entry_of(facts: GroupFacts | BackupEntry, offsets: GroupOffsets) -> BackupEntry:
+def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> BackupEntry:
     """Build the backup entry of a group with these offsets."""
     return BackupEntry(
-        group_id=facts.group_id,
-        group_type=facts.group_type,
-        protocol_type=facts.protocol_type,
+        group_id=group_id,
+        group_type=group_type,
+        protocol_type=protocol_type,
         partitions=committed_partitions(offsets),
         fingerprint=fingerprint(offsets),
     )

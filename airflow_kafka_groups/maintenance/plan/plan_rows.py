@@ -78,7 +78,6 @@ class PlannedFacts(NamedTuple):
     group_id: str
     group_type: str
     protocol_type: str
-    state: str
     fingerprint: str
 
 
@@ -163,7 +162,7 @@ class PlannedGroups(PlanRows[PlannedGroup]):
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
             columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
-            few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type", "state")}
+            few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type")}
             yield from map(PlannedFacts, *(columns | few).values())  # one string for all groups
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:

@@ -21,9 +21,8 @@ from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.maintenance.prune_topics.recheck import offsets_of_topic
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
-from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicOffsets
+from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +92,9 @@ def _add(
         else:
             parts += of_topic.topics
     if parts:
-        facts, offsets = _facts(items[0]), GroupOffsets(result.group_id, tuple(parts))
-        draft.add(facts, entry_of(facts, offsets), read_at, offsets)
+        offsets = GroupOffsets(result.group_id, tuple(parts))
+        entry = entry_of(result.group_id, items[0].group_type, items[0].protocol_type, offsets)
+        draft.add(entry, read_at, offsets)
 
 
 def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
@@ -110,18 +110,10 @@ def saved_topics(layout: Layout, plan: PrunePlan) -> SavedTopics | None:
         raise BackupError(f"the backup in {backup.path} is not one of topics")
     entries = {}
     for group in groups:
+        whole = group.entry
         for topic in {part.topic for part in group.offsets.topics}:
-            of_topic, name = offsets_of_topic(group.offsets, topic), name_of(group.entry.group_id, topic)
-            entries[name] = entry_of(group.entry._replace(group_id=name), of_topic)
+            of_topic, name = offsets_of_topic(group.offsets, topic), name_of(whole.group_id, topic)
+            entries[name] = entry_of(name, whole.group_type, whole.protocol_type, of_topic)
     if both := entries.keys() & backup.not_backed_up.keys():
         raise BackupError(f"{backup.path} contains {min(both)!r}, which its manifest lists as not backed up")
     return SavedTopics(backup.path, entries)
-
-
-def _facts(item: PlannedTopic) -> GroupFacts:
-    return GroupFacts(
-        group_id=item.group_id,
-        group_type=item.group_type,
-        protocol_type=item.protocol_type,
-        state=GroupState.STABLE.value,
-    )

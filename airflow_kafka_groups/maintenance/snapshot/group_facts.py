@@ -60,12 +60,7 @@ async def gather_facts(
 
 def _from_listing(group_id: str, listing: GroupListing | None) -> GroupFacts:
     if listing is None:
-        return GroupFacts(
-            group_id=group_id,
-            group_type=GroupType.UNKNOWN.value,
-            protocol_type="",
-            state=GroupState.UNKNOWN.value,
-        )
+        return GroupFacts(group_id=group_id, group_type=GroupType.UNKNOWN.value, protocol_type="")
     return GroupFacts(
         group_id=group_id,
         group_type=listing.type.value,

@@ -17,18 +17,18 @@ from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_f
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import make_folder
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicPartition
 
 _ROWS_AT_ONCE = 131_072
 
 
 class GroupFacts(NamedTuple):
-    """What is known of a group besides its offsets. Default of the numbers: not known."""
+    """What is known of a group besides its offsets. Default: not known."""
 
     group_id: str
     group_type: str
     protocol_type: str
-    state: str
+    state: str = GroupState.UNKNOWN.value
     members: int | None = None
     coordinator: int | None = None
 
