@@ -37,7 +37,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, require_here
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
-from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
+from airflow_kafka_groups.maintenance.snapshot.collect import gather_log_ends
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_parquet
 from airflow_kafka_groups.maintenance.storage import (
@@ -48,7 +48,7 @@ from airflow_kafka_groups.maintenance.storage import (
     json_bytes,
     utc_now,
 )
-from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
+from airflow_kafka_groups.models import GroupOffsets
 
 _logger = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class BackupDraft:
         :param late: the topics that got their id only while offsets were read. Default: they are asked for.
         """
         topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()}, late)
-        await _add_log_ends(admin, self._table)
+        await gather_log_ends(admin, self._table)
         backup = Backup(
             plan_id=plan_id,
             plan_digest=plan_digest,
@@ -215,13 +215,6 @@ def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupO
         partitions=committed_partitions(offsets),
         fingerprint=fingerprint(offsets),
     )
-
-
-async def _add_log_ends(admin: BackupAdmin, table: GroupTable) -> None:
-    """List the log start and end of all partitions."""
-    partitions = table.partitions()
-    starts = await list_log_offsets(admin, partitions, OffsetSpec.earliest())
-    table.set_log_ends((starts, await list_log_offsets(admin, partitions, OffsetSpec.latest())))
 
 
 def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -88,7 +88,7 @@ async def take_snapshot(
     facts, not_found = await gather_facts(admin, listings, wanted, groups, described, members.add_error, progress)
     table = GroupTable()
     failed = await _gather_offsets(admin, facts, table, now, progress)
-    without_ends = await _gather_log_ends(admin, table, progress)
+    without_ends = await gather_log_ends(admin, table, progress)
     # Asked before and afterwards: where the right is taken away or given meanwhile, some offsets are missing.
     sees_all_topics = sees_all_topics and await admin.sees_all_topics()
     seen = None if view is None else await view({partition.topic for partition in table.partitions()})
@@ -228,14 +228,14 @@ async def _gather_offsets(
     return failed
 
 
-async def _gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress) -> int:
+async def gather_log_ends(admin: GroupAdmin, table: GroupTable, progress: Progress = ignore_progress) -> int:
     """List the log start and end of each partition once; return the number of partitions without them."""
     partitions = table.partitions()
     found: list[array[int]] = []
     for stage, spec in (("log starts", OffsetSpec.earliest()), ("log ends", OffsetSpec.latest())):
         values = array("q")
-        for chunk in _chunks(partitions, _PARTITIONS_AT_ONCE):
-            values.extend(await list_log_offsets(admin, chunk, spec))
+        for first in range(0, len(partitions), _PARTITIONS_AT_ONCE):
+            values += await list_log_offsets(admin, partitions[first : first + _PARTITIONS_AT_ONCE], spec)
             progress(stage, len(values), len(partitions))
         found.append(values)
     table.set_log_ends((found[0], found[1]))
@@ -254,8 +254,3 @@ async def list_log_offsets(admin: GroupAdmin, partitions: list[TopicPartition], 
 
 def _missing(where: BrokerId | TopicPartition) -> str:
     return f"{where.topic}-{where.partition}" if isinstance(where, TopicPartition) else str(where)
-
-
-def _chunks(items: list[Any], size: int) -> Iterator[list[Any]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
