@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import (
     kept_by_edit,
     seconds_to_plan,
 )
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
@@ -64,7 +64,7 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots | None = N
             sign = sign_of_life(item.topic, item.fingerprint, group, seen, reader.manifest, looked=looked)
             if sign is not None:
                 reason = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's, {sign}"
-                found[item.name] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
+                found[item.name] = keep(Reason.ALIVE_BEFORE, reason)
     return found
 
 
@@ -145,7 +145,7 @@ def kept_by_journal(
         decision = before.get(item.name) or spared.get(item.group_id)
         reset = resets.why_reset(item.group_id, item.name, judged_at, idle[item.name])
         if decision is None and reset is not None:
-            decision = Decision(Action.KEEP, reset.code, f"{reset.reason}; its idle time restarts since then")
+            decision = keep(reset.code, f"{reset.reason}; its idle time restarts since then")
         if decision is not None:
             found[item.name] = decision
     return found

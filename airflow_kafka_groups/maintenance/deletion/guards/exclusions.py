@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
-from airflow_kafka_groups.maintenance.journal.history import History, IdleReset
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 
 
@@ -36,15 +36,15 @@ def exclusions(
     for group_id, reset in history.idle_resets().items():
         # The idle time has to have passed when the groups were judged: later on nobody looked.
         if judged_at is not None and not reset.has_passed(min(judged_at, now), asked.get(group_id, longest)):
-            excluded[group_id] = _keep(reset, "its idle time restarts since then")
+            excluded[group_id] = keep(reset.code, f"{reset.reason}; its idle time restarts since then")
     for group_id, reset in history.idle_resets(request_id).items():
-        excluded[group_id] = _keep(reset, "only a new plan may judge it again")
+        excluded[group_id] = keep(reset.code, f"{reset.reason}; only a new plan may judge it again")
     return excluded
 
 
 def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
     """Return the groups that a person chose to keep."""
-    return {id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+    return {id_: keep(Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
 
 
 def spare(
@@ -57,7 +57,7 @@ def spare(
     """
     longest = max(min_idle_seconds.values(), default=0.0)
     return {
-        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
+        id_: keep(Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
         for id_, kept in kept_alive.items()
         if kept.holds(now, judged_at, min_idle_seconds.get(id_, longest))
     }
@@ -66,10 +66,6 @@ def spare(
 def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
     """Return the groups of runs that were recorded during a deletion; no clock decides about these."""
     return {
-        id_: Decision(Action.KEEP, Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
+        id_: keep(Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
         for id_, kept in kept_alive.items()
     }
-
-
-def _keep(reset: IdleReset, then: str) -> Decision:
-    return Decision(Action.KEEP, reset.code, f"{reset.reason}; {then}")

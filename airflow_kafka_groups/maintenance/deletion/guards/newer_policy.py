@@ -15,7 +15,7 @@ from functools import partial
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.verdicts import KeptName
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan.caps import capped
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
@@ -58,11 +58,7 @@ def kept_by_edit(
         return {}
     require_limits(plan, now_file, now)
     return {
-        name: Decision(
-            Action.KEEP,
-            Reason.POLICY,
-            f"the policy was edited after the plan was made, and {why}: a new plan goes by it",
-        )
+        name: keep(Reason.POLICY, f"the policy was edited after the plan was made, and {why}: a new plan goes by it")
         for name, why in kept(now_file)
     }
 

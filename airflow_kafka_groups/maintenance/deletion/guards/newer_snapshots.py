@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import (
@@ -45,11 +45,11 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
             facts = asked.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
                 reason = f"{newer} shows it in use: {why}"
-                found[group.group_id] = Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason)
+                found[group.group_id] = keep(Reason.ALIVE_BEFORE, reason)
         if reader.manifest.complete and not sees_less:
             reason = f"{newer} does not have it: somebody made it again since"
             lacking = looked_for(reader.manifest, lacking)
-            found |= {group_id: Decision(Action.KEEP, Reason.ALIVE_BEFORE, reason) for group_id in lacking}
+            found |= {group_id: keep(Reason.ALIVE_BEFORE, reason) for group_id in lacking}
     return found
 
 

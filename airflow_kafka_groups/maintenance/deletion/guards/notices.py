@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import parse_time
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Reason
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
 from airflow_kafka_groups.maintenance.journal.history import History
 from airflow_kafka_groups.maintenance.journal.notices import read_notices
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
@@ -50,5 +50,5 @@ def kept_unnoticed(
             contact=plan.policy.contact_of(group.owner),
         )
         if why is not None:
-            found[group.group_id] = Decision(Action.KEEP, Reason.NOT_NOTIFIED, why)
+            found[group.group_id] = keep(Reason.NOT_NOTIFIED, why)
     return found
