@@ -12,13 +12,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import Any, Protocol
+from typing import Any
 
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, verify_deleted
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.maintenance.protocols import committed_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import (
     Change,
@@ -36,10 +36,6 @@ from airflow_kafka_groups.models import GroupState
 log = logging.getLogger(__name__)
 
 SCRATCH_PREFIX = "airflow-kafka-groups-drill."
-
-
-class DrillAdmin(CommitAdmin, BackupAdmin, Protocol):
-    """What a drill needs: to commit offsets, and the topics' ids."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +71,7 @@ class DrillReport:
 
 
 async def rehearse_restore(
-    admin: DrillAdmin,
+    admin: CommitAdmin,
     layout: Layout,
     backup_id: str,
     *,
