@@ -208,15 +208,15 @@ class SiteFloors:
                 "floor storage_path; where it has other floors only, the storage_path of KAFKA_GROUPS_DEFAULTS)",
             )
 
-    def require_inside(self, field: str, place: str, storage: str) -> None:
-        """Raise ``ConfigurationError`` for a file outside of the site's storage, which somebody else may have written.
+    def require_inside(self, place: str, storage: str) -> None:
+        """Raise ``ConfigurationError`` for a result outside of the site's storage: somebody else may have written it.
 
         :param storage: the storage, spelt as the place is.
         """
         inside = place.startswith(f"{storage.rstrip('/')}/") and ".." not in place.split("/")
         if self.storage_path is not None and not inside:
             remedy = f"must be in the site's storage {self.storage_path!r} (its floor storage_path): let the job write"
-            raise ConfigurationError(field, place, f"{remedy} its result there")
+            raise ConfigurationError("result_path", place, f"{remedy} its result there")
 
 
 NO_FLOORS = SiteFloors()

@@ -24,13 +24,13 @@ def shortened(value: str, most: int = MOST) -> str:
     return value if len(value) <= most else f"{value[:most]}… ({len(value):,} characters)"
 
 
-def first_of(sentences: Sequence[str], what: str, most: int = MOST_ALIKE) -> list[str]:
+def first_of(sentences: Sequence[str], what: str) -> list[str]:
     """Return the first of many sentences of one kind, and one about the others: they are mailed, and stored often.
 
     :param what: what the others say, as the end of a sentence: ``rule(s) wait for too long``.
     """
-    more = len(sentences) - most
-    return list(sentences) if more <= 0 else [*sentences[:most], f"{more:,} more {what}"]
+    more = len(sentences) - MOST_ALIKE
+    return list(sentences) if more <= 0 else [*sentences[:MOST_ALIKE], f"{more:,} more {what}"]
 
 
 def printable(value: str) -> str:

@@ -240,7 +240,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
         from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
-        self.floors().require_inside("result_path", str(place), str(storage))
+        self.floors().require_inside(str(place), str(storage))
         processed = read_result(place, self.backlog_id)
 
         async def proposed(admin: Any) -> list[Any]:

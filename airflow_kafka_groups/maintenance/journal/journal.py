@@ -261,13 +261,13 @@ class RunJournal:
             self._seen += 1
         return False
 
-    def conclude(self, outcomes: Iterable[GroupOutcome], at: datetime, kind: str = "outcome") -> None:
+    def conclude(self, outcomes: Iterable[GroupOutcome], at: datetime) -> None:
         """Record what became of groups, with or without an intent before it.
 
         Raises ``StorageError`` or ``JournalError``: then nothing more may be deleted by this run.
         """
         columns, when = outcomes_json(outcomes), self._time(at)
-        self._chain.append({"kind": kind, "at": when, **columns})
+        self._chain.append({"kind": "outcome", "at": when, **columns})
         self._decided |= dict.fromkeys(columns["groups"], when)
 
     def end(self, outcomes: Sequence[GroupOutcome], summary: Mapping[str, Any], at: datetime) -> StoragePath:

@@ -275,8 +275,8 @@ async def test_life_that_was_seen_while_another_chunk_was_deleted_is_remembered(
     conclude = RunJournal.conclude
     loop = asyncio.get_running_loop()
 
-    def noted(journal: RunJournal, outcomes: Any, at: datetime, kind: str = "outcome") -> None:
-        conclude(journal, outcomes, at, kind)
+    def noted(journal: RunJournal, outcomes: Any, at: datetime) -> None:
+        conclude(journal, outcomes, at)
         loop.call_soon_threadsafe(recorded.set)
 
     async def dies(group_ids: Any, **how: Any) -> Any:
@@ -304,11 +304,11 @@ async def test_nothing_is_sent_when_what_was_read_ahead_could_not_be_recorded(
     admin.groups[second].members = 1
     conclude, refused = RunJournal.conclude, threading.Event()
 
-    def fails(journal: RunJournal, outcomes: Any, at: datetime, kind: str = "outcome") -> None:
+    def fails(journal: RunJournal, outcomes: Any, at: datetime) -> None:
         if second in {outcome.group_id for outcome in outcomes}:
             refused.set()
             raise StorageError("the disk is full")
-        conclude(journal, outcomes, at, kind)
+        conclude(journal, outcomes, at)
 
     def after_that(layout: Layout) -> None:
         assert refused.wait(5)
