@@ -107,8 +107,8 @@ class PatternSet:
     def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
         self.expressions = tuple(_compile(name, pattern) for pattern in patterns)
         # Regular expressions stay apart: flags and numbered groups of one would change the meaning of another.
-        globs = [each.pattern for given, each in zip(patterns, self.expressions, strict=True) if not _is_regex(given)]
-        regexes = [each for given, each in zip(patterns, self.expressions, strict=True) if _is_regex(given)]
+        globs = [each.pattern for given, each in zip(patterns, self.expressions, strict=True) if not is_regex(given)]
+        regexes = [each for given, each in zip(patterns, self.expressions, strict=True) if is_regex(given)]
         self._any = tuple([re.compile("|".join(globs)), *regexes] if globs else regexes)
 
     def match(self, group_id: str) -> bool:
@@ -187,15 +187,14 @@ def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
 def keeping_expressions(patterns: Iterable[str]) -> list[str]:
     """Return regular expressions of which one matches an id completely, or its composed form, if patterns keep it.
 
-    They are for programs with another version of Python, which write the end of a glob in different ways.
+    They are for programs with another version of Python.
     """
     found = list[str]()
     for pattern in (spelling for given in patterns for spelling in _spellings(given)):
-        if _is_regex(pattern):
+        if is_regex(pattern):
             found.append(pattern.removeprefix(_REGEX))
         else:
-            glob = translate(pattern).removesuffix(r"\Z").removesuffix(r"\z")
-            found.append(rf"(?!\Z){glob}")
+            found.append(rf"(?!\Z){glob_expression(pattern)}")
         found.append(re.escape(pattern))  # as ``KeepingPatterns`` keeps it
     return list(dict.fromkeys(found))
 
@@ -206,7 +205,7 @@ def spellings_of(text: str) -> tuple[str, ...]:
     Ids may begin and end with blanks. Who writes such an id means it, and who writes another one means no blank.
     """
     bare = text.strip()
-    if bare == text or _is_regex(text):
+    if bare == text or is_regex(text):
         return tuple(dict.fromkeys((bare, text)))
     return tuple(dict.fromkeys((bare, *(f"{_REGEX}{re.escape(each)}" for each in _spellings(text)))))
 
@@ -227,7 +226,7 @@ def split_patterns(name: str, line: str) -> list[str]:
 
 def _is_torn(pattern: str) -> bool:
     letters = re.sub(r"\\.", "", pattern, flags=re.DOTALL)
-    pairs = ("[]", "()", "{}") if _is_regex(pattern) else ("[]",)
+    pairs = ("[]", "()", "{}") if is_regex(pattern) else ("[]",)
     return any(letters.count(pair[0]) != letters.count(pair[1]) for pair in pairs)
 
 
@@ -252,7 +251,7 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
         raise ConfigurationError(name, pattern, "every pattern must be a string: put it in quotes")
     if not pattern or pattern == _REGEX:
         raise ConfigurationError(name, pattern, "remove the empty pattern; '*' matches every group")
-    if not _is_regex(pattern):
+    if not is_regex(pattern):
         if pattern != pattern.strip():
             raise ConfigurationError(
                 name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
@@ -270,8 +269,14 @@ def _compile_glob(pattern: str) -> re.Pattern[str]:
     return re.compile(f"(?!\\Z){translate(pattern)}")
 
 
-def _is_regex(pattern: str) -> bool:
+def is_regex(pattern: str) -> bool:
+    """Return whether a pattern is a regular expression, and no glob."""
     return pattern.startswith(_REGEX)
+
+
+def glob_expression(glob: str) -> str:
+    """Return a glob as a regular expression without its end, which versions of Python write in different ways."""
+    return translate(glob).removesuffix(r"\Z").removesuffix(r"\z")
 
 
 def _composed(text: str) -> str:

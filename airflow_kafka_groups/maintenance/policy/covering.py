@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from airflow_kafka_groups.maintenance.patterns import PatternSet
+from airflow_kafka_groups.maintenance.patterns import PatternSet, is_regex
 from airflow_kafka_groups.maintenance.policy.rules import Match, Rule
 
 _WILD = frozenset("?[]")
@@ -134,8 +134,8 @@ def _is_plain(match: Match) -> bool:
 
 
 def _has_no_set(pattern: str) -> bool:
-    return not pattern.startswith("re:") and "[" not in pattern
+    return not is_regex(pattern) and "[" not in pattern
 
 
 def _is_simple(pattern: str) -> bool:
-    return not pattern.startswith("re:") and _WILD.isdisjoint(pattern)
+    return not is_regex(pattern) and _WILD.isdisjoint(pattern)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, EVERYTHING
+from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, EVERYTHING, is_regex
 from airflow_kafka_groups.maintenance.policy.covering import Covering, EarlierRules
 from airflow_kafka_groups.maintenance.policy.families import TailShape, family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
@@ -118,4 +118,4 @@ def _never(rule: Rule, protected: Covering, known: list[str] | None) -> Iterator
 
 
 def _is_id(pattern: str) -> bool:
-    return not pattern.startswith("re:") and not set(pattern) & set("*?[")
+    return not is_regex(pattern) and not set(pattern) & set("*?[")

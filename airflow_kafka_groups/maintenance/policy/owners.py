@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import TypeAlias
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import PatternSet, check_patterns
+from airflow_kafka_groups.maintenance.patterns import PatternSet, check_patterns, glob_expression, is_regex
 
 PLACEHOLDER = "{owner}"
 _Finder: TypeAlias = Callable[[str], str | None]
@@ -61,16 +61,16 @@ class OwnerRules:
     def _mapping(self) -> list[_Finder]:
         """The mapping in order. Globs that follow one another are one expression, whose group tells the owner."""
         found: list[_Finder] = []
-        for is_regex, items in groupby(self.mapping, key=lambda item: item[0].startswith("re:")):
+        for are_regexes, items in groupby(self.mapping, key=lambda item: is_regex(item[0])):
             run = list(items)
-            found += [_regex(*item) for item in run] if is_regex else [_globs(run)]
+            found += [_regex(*item) for item in run] if are_regexes else [_globs(run)]
         return found
 
     @cached_property
     def _naming(self) -> re.Pattern[str] | None:
         if self.naming is None:
             return None
-        if self.naming.startswith("re:"):
+        if is_regex(self.naming):
             remedy = "must be a glob such as '{owner}.*': for a regular expression, write owners or an owner_file"
             raise ConfigurationError("owner_from_id", self.naming, remedy)
         before, found, after = self.naming.partition(PLACEHOLDER)
@@ -80,8 +80,8 @@ class OwnerRules:
         # An owner ends where the next character of the pattern begins: data-platform of data-platform.app with {owner}.
         stop = after[:1]
         owner = f"[^{re.escape(stop)}]+" if stop and stop not in "*?[" else ".+?"
-        first = re.sub(r"(?<!\\)\.\*(?!\?)", ".*?", _inner(before))
-        return re.compile(f"{first}(?P<owner>{owner}){_inner(after)}", re.DOTALL)
+        first = re.sub(r"(?<!\\)\.\*(?!\?)", ".*?", glob_expression(before))
+        return re.compile(f"{first}(?P<owner>{owner}){glob_expression(after)}", re.DOTALL)
 
 
 NO_OWNERS = OwnerRules()
@@ -116,7 +116,3 @@ def _globs(run: Sequence[tuple[str, str]]) -> _Finder:
 def _regex(pattern: str, owner: str) -> _Finder:
     matches = PatternSet("owners", (pattern,)).match
     return lambda group_id: owner if matches(group_id) else None
-
-
-def _inner(glob: str) -> str:
-    return translate(glob).removesuffix(r"\Z").removesuffix(r"\z")

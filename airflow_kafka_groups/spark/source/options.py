@@ -24,7 +24,7 @@ from airflow_kafka_groups.cluster.librdkafka import flag
 from airflow_kafka_groups.contracts.columns import Columns
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import check_patterns, split_patterns
+from airflow_kafka_groups.maintenance.patterns import check_patterns, is_regex, split_patterns
 from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_COLUMNS
 
 KAFKA_PREFIX = "kafka."
@@ -154,7 +154,7 @@ def _patterns(name: str, text: str) -> tuple[str, ...]:
             return check_patterns(name, json.loads(text))
         except ValueError as error:
             raise ConfigurationError(name, text, f"is not a JSON list of patterns: {error}") from None
-    if text.startswith("re:"):
+    if is_regex(text):
         return check_patterns(name, (text,))
     return check_patterns(name, split_patterns(name, text))
 
