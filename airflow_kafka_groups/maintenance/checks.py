@@ -21,6 +21,14 @@ def check_number(name: str, value: object) -> float:
     return number
 
 
+def check_share(name: str, value: object) -> float:
+    """Return a share above 0 and at most 1."""
+    share = check_number(name, value)
+    if not 0 < share <= 1:
+        raise ConfigurationError(name, value, "must be above 0 and at most 1, such as 0.5")
+    return share
+
+
 def check_seconds(name: str, value: object) -> float:
     """Return a number of seconds above 0."""
     seconds = check_number(name, value)

@@ -13,14 +13,14 @@ from typing import Any
 from airflow_kafka_groups.contracts.digest import is_digest
 from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds, check_share
 from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
 from airflow_kafka_groups.maintenance.policy.matching import RulesBefore
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 
-WEEK_SECONDS = 7 * 86_400.0
 DAY_SECONDS = 86_400.0
+WEEK_SECONDS = 7 * DAY_SECONDS
 YEAR_SECONDS = 366 * DAY_SECONDS
 ARGUMENTS_RULE = "arguments"
 """The name of the one rule of a policy without a file."""
@@ -94,12 +94,9 @@ class PlanPolicy:
             raise ConfigurationError(
                 "max_plan_age_seconds", self.max_plan_age_seconds, "must be at most a year, 31622400"
             )
-        share = check_number("max_share", self.max_share)
-        if not 0 < share <= 1:
-            raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
-        object.__setattr__(self, "max_share", share)
-        if self.refuse_share is not None and not 0 < check_number("refuse_share", self.refuse_share) <= 1:
-            raise ConfigurationError("refuse_share", self.refuse_share, "must be above 0 and at most 1, such as 0.5")
+        object.__setattr__(self, "max_share", check_share("max_share", self.max_share))
+        if self.refuse_share is not None:
+            check_share("refuse_share", self.refuse_share)
         for name in ("allow_hidden_topics", "require_commit_log"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(name, getattr(self, name), "must be true or false")

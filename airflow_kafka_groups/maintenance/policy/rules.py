@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from airflow_kafka_groups.contracts.group_types import ELIGIBLE_TYPES
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
+from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds, check_share
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.families import TailShape
 
@@ -127,8 +127,8 @@ class Rule:
             raise ConfigurationError("notice_seconds", self.notice_seconds, "must be 0 or a number of seconds")
         if self.max_groups is not None:
             check_integer("max_groups", self.max_groups, 0, "must be an integer of at least 0")
-        if self.max_share is not None and not 0 < check_number("max_share", self.max_share) <= 1:
-            raise ConfigurationError("max_share", self.max_share, "must be above 0 and at most 1, such as 0.5")
+        if self.max_share is not None:
+            check_share("max_share", self.max_share)
         growth = self.max_growth_per_day
         if growth is not None and check_number("max_growth_per_day", growth) < 0:
             raise ConfigurationError("max_growth_per_day", growth, "must be a number of groups of at least 0")
