@@ -166,9 +166,7 @@ class PlannedGroups(PlanRows[PlannedGroup]):
             yield from map(PlannedFacts, *(columns | few).values())  # one string for all groups
 
     def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
-        names = [name for name in PlannedGroup.__slots__ if name not in ("forecast", "idle_since")]
-        columns = {name: rows[name].to_pylist() for name in names}
-        columns["idle_since"] = _iso_times(rows["idle_since"])
+        columns = {name: _values(rows, name) for name in PlannedGroup.__slots__ if name != "forecast"}
         columns["forecast"] = forecasts(rows)
         for values in zip(*columns.values(), strict=True):
             yield PlannedGroup(**dict(zip(columns, values, strict=True)))
@@ -191,9 +189,7 @@ class KeptGroups(PlanRows[KeptGroup]):
         return cls(pa.table([columns[name] for name in schema.names], schema=schema))
 
     def _objects(self, rows: Any) -> Iterator[KeptGroup]:
-        columns = {name: rows[name].to_pylist() for name in _KEPT if name != "idle_since"}
-        columns["idle_since"] = _iso_times(rows["idle_since"])
-        for values in zip(*(columns[name] for name in _KEPT), strict=True):
+        for values in zip(*(_values(rows, name) for name in _KEPT), strict=True):
             yield KeptGroup(**dict(zip(_KEPT, values, strict=True)))
 
 
@@ -210,14 +206,17 @@ def kept_schema() -> Any:
 def forecasts(rows: Any) -> list[dict[str, Any] | None]:
     """Return what is known of each row's forecast, as JSON; ``None`` where nothing is."""
     known = [name for name in _FORECAST if name in rows.column_names and rows[name].null_count < len(rows)]
-    columns = [_iso_times(rows[name]) if name in _TIMES else rows[name].to_pylist() for name in known]
     if not known:
         return [None] * len(rows)
     return [
         {name: value for name, value in zip(known, values, strict=True) if value is not None} or None
-        for values in zip(*columns, strict=True)
+        for values in zip(*(_values(rows, name) for name in known), strict=True)
     ]
 
 
-def _iso_times(column: Any) -> list[str | None]:
-    return [None if time is None else time.isoformat() for time in utc_times(column)]
+def _values(rows: Any, name: str) -> list[Any]:
+    """Return a column as JSON has it."""
+    if name not in _TIMES:
+        values: list[Any] = rows[name].to_pylist()
+        return values
+    return [None if time is None else time.isoformat() for time in utc_times(rows[name])]
