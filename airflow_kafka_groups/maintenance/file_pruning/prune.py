@@ -15,7 +15,7 @@ which may show their groups idle. The record of a task that sets offsets stays f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import cache, partial
 from itertools import chain
@@ -61,13 +61,7 @@ class PruneReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "dry_run": self.dry_run,
-            "removed": {kind: len(ids) for kind, ids in self.removed.items()},
-            "files": self.files,
-            "kept": dict(self.kept),
-            "foreign": dict(self.foreign),
-        }
+        return {**asdict(self), "removed": {kind: len(ids) for kind, ids in self.removed.items()}}
 
 
 def prune(layout: Layout, limits: PruningLimits, *, now: datetime, dry_run: bool) -> PruneReport:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import sha256
 from typing import Any
 
@@ -60,14 +60,7 @@ class DrillReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""
-        return {
-            "backup_id": self.backup_id,
-            "restored": len(self.restored),
-            "partitions": self.partitions,
-            "skipped": dict(self.skipped),
-            "failed": dict(self.failed),
-            "left": dict(self.left),
-        }
+        return {**asdict(self), "restored": len(self.restored)}
 
 
 async def rehearse_restore(

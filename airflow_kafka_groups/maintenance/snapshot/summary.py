@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 
@@ -38,10 +38,4 @@ class SnapshotSummary:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
-        return {name: _plain(getattr(self, name)) for name in self.__slots__}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return dict(value)
-    return list(value) if isinstance(value, tuple) else value
+        return {**asdict(self), "not_found": list(self.not_found)}
