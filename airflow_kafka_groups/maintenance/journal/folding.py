@@ -18,7 +18,7 @@ def fold(
     begun: Mapping[str, Any],
     entries: Iterable[Mapping[str, Any]],
     ended: Mapping[str, Any] | None,
-    path: str = "",
+    path: str,
     body: Iterable[Mapping[str, Any]] = (),
 ) -> RunRecord:
     """Fold the entries of one run into its record.

@@ -144,11 +144,11 @@ def read_notices(layout: Layout, kafka_cluster_id: str | None, rules: Iterable[R
     return NoticeBook(layout.base, kafka_cluster_id).read()
 
 
-def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: bool = True) -> dict[str, Notice]:
+def marked(notices: Mapping[str, Notice], plan: DeletionPlan, *, of_all_groups: bool) -> dict[str, Notice]:
     """Return the marks after a plan: its groups that wait for a notice get one, and groups that live lose theirs.
 
     :param plan: the plan. Its snapshot's time is that of new marks, by the same clock as every later sign of life.
-    :param of_all_groups: whether a group that the plan does not name is gone, and its mark with it. Default true.
+    :param of_all_groups: whether a group that the plan does not name is gone, and its mark with it.
     """
     at = time_of(plan.snapshot_id) if is_id(plan.snapshot_id) else plan.created_at
     stale, rules = set(plan.group_ids), plan.policy.rules_before()

@@ -120,7 +120,7 @@ class RuledGroups:
         return too_fast(new, (manifest.observed_at - since).total_seconds() / GROWTH_SECONDS), []
 
     def families(
-        self, observed_at: datetime, planned: Collection[int], fast: Sequence[FastFamily] = ()
+        self, observed_at: datetime, planned: Collection[int], fast: Sequence[FastFamily]
     ) -> tuple[Mapping[str, Any], ...]:
         """Return the families in numbers, as the plan's header has them.
 

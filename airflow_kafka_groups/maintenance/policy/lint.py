@@ -29,13 +29,13 @@ def lint(
     rules: Sequence[Rule],
     owners: OwnerRules,
     problems: Problems,
-    protected: Sequence[str] = (),
-    max_gap_seconds: float = 0.0,
+    protected: Sequence[str],
+    max_gap_seconds: float,
 ) -> list[str]:
     """Add what cannot be meant to the problems, and return warnings for what may not be.
 
     :param rules: all rules; the last one is the default.
-    :param protected: patterns of groups that no rule may delete. Default: none.
+    :param protected: patterns of groups that no rule may delete.
     :param max_gap_seconds: the limit of gaps between snapshots in the file; 0 for none.
     """
     by_client = any(rule.match.clients for rule in rules)

@@ -247,7 +247,7 @@ def _ids(rule: Rule, *, exactly: bool | None = None) -> Callable[[str], bool] | 
     return lambda group_id: wanted(group_id) and not unwanted(group_id)
 
 
-def _conditions(rule: Rule, by_client: bool = False) -> list[_Condition]:
+def _conditions(rule: Rule, by_client: bool) -> list[_Condition]:
     """Return the conditions besides those of the id; the known facts come first."""
     match, found = rule.match, list[_Condition]()
     if match.types:

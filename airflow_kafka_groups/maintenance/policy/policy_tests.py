@@ -17,12 +17,12 @@ def run_tests(
     rules: Sequence[Rule],
     owners: OwnerRules,
     problems: Problems,
-    protected: Sequence[str] = (),
+    protected: Sequence[str],
 ) -> None:
     """Add a problem for each test that fails.
 
     :param tests: the section of the file, checked by the schema.
-    :param protected: patterns of groups that no rule may delete: they are kept, as a plan keeps them. Default: none.
+    :param protected: patterns of groups that no rule may delete: they are kept, as a plan keeps them.
     """
     if not tests:
         return

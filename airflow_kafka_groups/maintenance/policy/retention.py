@@ -19,7 +19,7 @@ _USED_SHARE = 0.75
 _WEEK = float(SECONDS["weeks"])
 
 
-def fitting_idle_seconds(retention_minutes: int, notice_seconds: float = 0.0) -> float | None:
+def fitting_idle_seconds(retention_minutes: int, notice_seconds: float) -> float | None:
     """Return the longest idle time that leaves room before the brokers forget a group.
 
     :param notice_seconds: the notice period, which comes after the idle time.

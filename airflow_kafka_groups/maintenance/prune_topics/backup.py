@@ -21,7 +21,7 @@ from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PlannedTopic, PrunePlan, name_of
 from airflow_kafka_groups.maintenance.prune_topics.recheck import offsets_of_topic
-from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
+from airflow_kafka_groups.maintenance.storage import Clock, Layout
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 
@@ -36,7 +36,7 @@ class SavedTopics:
     entries: Mapping[str, BackupEntry]
 
 
-async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, now: Clock = utc_now) -> None:
+async def backup_topics(admin: BackupAdmin, layout: Layout, plan: PrunePlan, *, now: Clock) -> None:
     """Back up the planned topics, or verify the plan's existing backup.
 
     Topics that cannot be read or have moved are left out, and are not pruned therefore.

@@ -42,10 +42,10 @@ from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPT
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
-def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
+def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[str, Decision]:
     """Return the topics of a plan whose idle time a later snapshot ends, with the reason to keep them.
 
-    :param known: the snapshots that were read before; those that are read are added. Default: none.
+    :param known: the snapshots that were read before; those that are read are added.
 
     Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
     """

@@ -82,7 +82,7 @@ class EarlierTries:
         self,
         group_id: str,
         now: Commits,
-        is_changed: Callable[[TopicPartition], bool] = lambda _: True,
+        is_changed: Callable[[TopicPartition], bool],
         *,
         may_be_absent: bool = False,
     ) -> str | None:
@@ -90,7 +90,7 @@ class EarlierTries:
 
         :param now: its committed offsets.
         :param is_changed: whether a partition is to be changed; another task may have changed others, which are used
-            since then. Default: all are.
+            since then.
         :param may_be_absent: whether an offset that is gone may be set again. Default false.
         """
         for where, tries in self.groups.get(group_id, {}).items():

@@ -66,9 +66,9 @@ class ChunkedDeletion:
         entries: Mapping[str, BackupEntry],
         journal: RunJournal,
         *,
-        lease: LeaseGuard | None = None,
-        expired: Callable[[], bool] = lambda: False,
-        why_stopped: Callable[[], str | None] = lambda: None,
+        lease: LeaseGuard | None,
+        expired: Callable[[], bool],
+        why_stopped: Callable[[], str | None],
     ) -> None:
         self._work = work
         self._request = request

@@ -32,9 +32,7 @@ class Pace:
     :param notice: receives a sentence when the run begins to pause, and when it goes on as before.
     """
 
-    def __init__(
-        self, limits: DeletionLimits, monotonic: Callable[[], float], notice: Callable[[str], None] = lambda text: None
-    ) -> None:
+    def __init__(self, limits: DeletionLimits, monotonic: Callable[[], float], notice: Callable[[str], None]) -> None:
         self._limits = limits
         self._monotonic = monotonic
         self._notice = notice
