@@ -17,11 +17,11 @@ from itertools import islice
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
 from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
+from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath

@@ -21,10 +21,10 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move, without_moves
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.keep_alive.records import (
     KAFKA_CLUSTER_ID,
     KEPT_AT,

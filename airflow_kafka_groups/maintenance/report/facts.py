@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import other_folders
+from airflow_kafka_groups.maintenance.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts

@@ -19,10 +19,10 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import is_id, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.keep_alive.moves import without_groups
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, RESTORE, tag_of
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin

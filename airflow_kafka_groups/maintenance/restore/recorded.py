@@ -14,9 +14,9 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
+from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, RESTORE, tag_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of

@@ -21,9 +21,9 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
+from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts

@@ -15,9 +15,9 @@ from functools import partial
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.journal.files import read_few
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout
 

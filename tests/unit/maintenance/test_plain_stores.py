@@ -20,6 +20,7 @@ from fsspec.implementations.dirfs import DirFileSystem  # type: ignore[import-un
 from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
+from airflow_kafka_groups.maintenance.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.durable_files import (
     create_file,
     is_exclusive,
@@ -29,7 +30,6 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import change_recorded

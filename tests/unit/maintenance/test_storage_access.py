@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import PlanError, PolicyError, StorageError
+from airflow_kafka_groups.maintenance.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import make_folder, without_secrets

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.maintenance import cluster_folders
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
-from airflow_kafka_groups.maintenance.keep_alive import cluster_folders
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.maintenance import cluster_folders
 from airflow_kafka_groups.maintenance.backup.named import backup_named
-from airflow_kafka_groups.maintenance.keep_alive import cluster_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan

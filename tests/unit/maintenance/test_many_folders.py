@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import find_sets
 from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
 from airflow_kafka_groups.maintenance.journal.files import READERS
-from airflow_kafka_groups.maintenance.keep_alive.cluster_folders import folders_with_snapshots, other_folders
 from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
 from airflow_kafka_groups.maintenance.storage import Layout
