@@ -16,7 +16,7 @@ import pyarrow
 
 from airflow_kafka_groups.contracts import ids
 from airflow_kafka_groups.maintenance import patterns
-from airflow_kafka_groups.maintenance.backup import file
+from airflow_kafka_groups.maintenance.backup import file, planned
 from airflow_kafka_groups.maintenance.journal import files, journal
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.maintenance.storage import StoragePath
@@ -58,7 +58,7 @@ def run_story(story: Story, loops: Loops) -> World:
     every = 2 if seed % 2 else CHECKPOINT_RUNS  # runs between two checkpoints of the journal
     with (
         patch.object(ids, "secrets", names),
-        patch.object(file, "secrets", names),
+        patch.object(planned, "secrets", names),
         patch.object(journal, "CHECKPOINT_RUNS", every),
     ):
         if story.prunes:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import secrets
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -74,10 +73,7 @@ def load_backup(layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | N
     :param verified: a backup, and the rows that its entries were read from. The same rows under the same manifest are
         not decoded again. Default: none.
     """
-    found = _open(layout, plan_id, verified)
-    if found is None:
-        raise _none(layout, plan_id)
-    return found[0]
+    return _require_open(layout, plan_id, verified)[0]
 
 
 def find_backup(layout: Layout, plan_id: str) -> Backup | None:
@@ -131,23 +127,19 @@ def _open(
     return replace(backup, entries=entries), path, data
 
 
-def _none(layout: Layout, plan_id: str) -> BackupError:
+def _require_open(
+    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
+) -> tuple[Backup, StoragePath, bytes]:
+    if (found := _open(layout, plan_id, verified)) is not None:
+        return found
     path = layout.backup_manifest(plan_id)
     remedy = "Check the id, storage_path and cluster"
-    return BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
-
-
-def new_data_path(layout: Layout, plan_id: str) -> StoragePath:
-    """Return a path for a backup's rows that no other try has: what one try wrote no other replaces."""
-    return layout.backup_data(plan_id, secrets.token_hex(4))
+    raise BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
 
 
 def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
     """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
-    found = _open(layout, plan_id)
-    if found is None:
-        raise _none(layout, plan_id)
-    backup, path, data = found
+    backup, path, data = _require_open(layout, plan_id)
     known = backup.entries  # of these very bytes: nothing is computed again
     blocks = _blocks(path, data)
     return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))

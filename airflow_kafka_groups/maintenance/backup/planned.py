@@ -14,6 +14,7 @@ import asyncio
 import hashlib
 import io
 import logging
+import secrets
 from collections.abc import Mapping, Set
 from datetime import datetime
 
@@ -27,7 +28,6 @@ from airflow_kafka_groups.maintenance.backup.file import (
     find_backup,
     load_backup,
     manifest_json,
-    new_data_path,
 )
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.backup.topic_ids import LATE, TopicIds, planned_topics
@@ -225,7 +225,7 @@ def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
     Returns what is to be used: this backup as it was read back, or the one of another try that was faster. Raises
     ``BackupError`` when the file does not read back as it was written, and ``StorageError``.
     """
-    path = new_data_path(layout, backup.plan_id)
+    path = layout.backup_data(backup.plan_id, secrets.token_hex(4))  # what one try wrote no other replaces
     create_file(path, data)
     manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
     rows = read_file(path) or b""
