@@ -211,7 +211,7 @@ class SnapshotReader:
         """
         wanted = set(group_ids)
         for name, _ in self.manifest.files:
-            yield from self._blocks(name, wanted, ["cluster", "run_id", "group_id", *columns])
+            yield from self._blocks(name, wanted, columns)
 
     def topics(self) -> dict[str, frozenset[str]]:
         """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
@@ -271,14 +271,14 @@ class SnapshotReader:
         except ValueError as exc:  # no group id, or none that is text
             raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
 
-    def _blocks(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
+    def _blocks(self, name: str, wanted: set[str] | None, columns: Collection[str]) -> Iterator[GroupBlock]:
         """Yield the groups of a file, each checked to be of this snapshot, and sorted."""
         import pyarrow.compute as pc
 
-        last = None
-        for block in self._whole_groups(name, wanted, columns):
-            for name_of, own in (("cluster", self.manifest.cluster), ("run_id", self.manifest.snapshot_id)):
-                if not pc.all(pc.equal(block.rows[name_of], literal(own)), skip_nulls=False).as_py():
+        last, own = None, {"cluster": self.manifest.cluster, "run_id": self.manifest.snapshot_id}
+        for block in self._whole_groups(name, wanted, [*own, "group_id", *columns]):
+            for where, value in own.items():
+                if not pc.all(pc.equal(block.rows[where], literal(value)), skip_nulls=False).as_py():
                     raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
             for group_id in block.group_ids:
                 if last is not None and group_id <= last:
@@ -287,8 +287,7 @@ class SnapshotReader:
             yield block
 
     def _summaries(self, name: str) -> Iterator[GroupSummary]:
-        columns = ["cluster", "run_id", "group_id", *_FACTS, "observed_at", "error", *OFFSET_COLUMNS]
-        for block in self._blocks(name, None, columns):
+        for block in self._blocks(name, None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS]):
             try:
                 errors = block.errors()
                 digests, partitions = block.fingerprints()
