@@ -8,7 +8,6 @@ them.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
@@ -19,9 +18,8 @@ from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.durable_files import create_file
 from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes
+from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, write_sealed
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupId, MemberDescription
 
@@ -90,14 +88,13 @@ def write_members(
     own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
     carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
     table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
-    data = table_bytes(table)
     path = layout.members(seen.snapshot_id)
-    create_file(path, data)
+    size, sha256 = write_sealed(path, table)
     return MembersFile(
         name=path.name,
         rows=len(table),
-        bytes=len(data),
-        sha256=hashlib.sha256(data).hexdigest(),
+        bytes=size,
+        sha256=sha256,
         groups=len(table["group_id"].unique()),
         seen=len(seen.group_ids),
         not_described=seen.not_described,

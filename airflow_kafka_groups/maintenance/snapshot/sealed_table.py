@@ -9,7 +9,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import Columns
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _ROW_GROUP = 16_384
@@ -22,6 +22,13 @@ def table_bytes(table: Any) -> bytes:
     buffer = io.BytesIO()
     pq.write_table(table, buffer, row_group_size=_ROW_GROUP, compression="zstd")
     return buffer.getvalue()
+
+
+def write_sealed(path: StoragePath, table: Any) -> tuple[int, str]:
+    """Create the file of a ``pyarrow.Table``, and return its size and its SHA-256. Raises ``StorageError``."""
+    data = table_bytes(table)
+    create_file(path, data)
+    return len(data), hashlib.sha256(data).hexdigest()
 
 
 def read_sealed(path: StoragePath, what: str, *columns: Columns, sha256: str, rows: int) -> Any:

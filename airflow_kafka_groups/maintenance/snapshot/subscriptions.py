@@ -6,7 +6,6 @@ substitute: it is for people, and bounded.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -14,8 +13,7 @@ from airflow_kafka_groups.admin.arrow_values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import COMPLETE_SUBSCRIPTION_COLUMNS, SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest, SubscriptionsFile
-from airflow_kafka_groups.maintenance.durable_files import create_file
-from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, table_bytes
+from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, write_sealed
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupDescription, GroupId, GroupState
 
@@ -89,9 +87,9 @@ def write_subscriptions(layout: Layout, seen: SeenSubscriptions) -> Subscription
     schema = arrow_schema(SUBSCRIPTION_COLUMNS)
     values = zip(*rows, strict=True) if rows else [()] * len(schema)
     table = pa.table([column(list(of), each.type) for of, each in zip(values, schema, strict=True)], schema=schema)
-    data, path = table_bytes(table), layout.subscriptions(seen.snapshot_id)
-    create_file(path, data)
-    return SubscriptionsFile(name=path.name, rows=len(table), sha256=hashlib.sha256(data).hexdigest())
+    path = layout.subscriptions(seen.snapshot_id)
+    _, sha256 = write_sealed(path, table)
+    return SubscriptionsFile(name=path.name, rows=len(table), sha256=sha256)
 
 
 def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscriptions | None:
