@@ -67,10 +67,10 @@ class SnapshotsLeft:
         return [one.id for one in self._found(FileKind.SNAPSHOT) if one.is_whole]
 
     @cached_property
-    def _others(self) -> list[tuple[Layout, list[str]]]:
+    def _others(self) -> tuple[list[Layout], list[list[str]]]:
         """The other folders, and the snapshots in each."""
         others = [other for other, _ in other_folders(self._layout)]
-        return list(zip(others, read_few(snapshot_ids, others), strict=True))
+        return others, list(read_few(snapshot_ids, others))
 
     def are_needed(self, since: datetime, clusters: Collection[str | None], now: datetime) -> bool:
         """Return whether plans that may be carried out, or made in other folders yet, go by snapshots since then.
@@ -88,10 +88,9 @@ class SnapshotsLeft:
         return needed_from is not None and since >= needed_from
 
     def _find_needed_from(self, clusters: Collection[str | None], now: datetime) -> datetime | None:
-        others, ids = [other for other, _ in self._others], [ids for _, ids in self._others]
         plans = [each.path for one in self._found(FileKind.CLEANUP) for each in one.found if each.place in _PLANS]
         found = _waiting(self._own, plans, now)
-        for some in read_few(partial(_planned_at, clusters, now), others, ids):
+        for some in read_few(partial(_planned_at, clusters, now), *self._others):
             found += some
         return min(found) - SLOWEST if found else None
 
@@ -120,8 +119,7 @@ class SnapshotsLeft:
             found = {*_until(ids, at), *judged}
             return bool(found) and ((is_here and bool(judged)) or self._may_be_of(other, sorted(found), known))
 
-        others, ids = [other for other, _ in self._others], [ids for _, ids in self._others]
-        return any(read_few(may_have_one, others, ids))
+        return any(read_few(may_have_one, *self._others))
 
     def _judged_since(self, folder: Layout, ids: list[str], at: datetime, most: int = 0) -> list[str]:
         """Return those of these snapshots whose judgement may rest on one from before this time, which may be removed.
