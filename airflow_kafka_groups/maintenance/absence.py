@@ -24,8 +24,13 @@ def require_absence(exc: FileNotFoundError, fs: Any, key: str) -> None:
         raise StorageError(
             f"{exc}: the answer 404 does not say what is missing, as a store's would. Check the endpoint and its proxy"
         ) from exc
-    if _GCS in ({fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}):
+    if _GCS in protocols_of(fs):
         _require_bucket_of_gcs(exc, fs, key)
+
+
+def protocols_of(fs: Any) -> set[str]:
+    """Return the names that a file system has in URLs."""
+    return {fs.protocol} if isinstance(fs.protocol, str) else {*fs.protocol}
 
 
 def code_of(exc: OSError) -> str | None:

@@ -24,7 +24,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, require_absence
+from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, protocols_of, require_absence
 from airflow_kafka_groups.maintenance.plain_stores import (
     create_where_absent,
     knows_condition,
@@ -287,8 +287,7 @@ def local_path(path: StoragePath) -> Path | None:
 
 
 def _protocols(path: StoragePath) -> set[str]:
-    protocol = _fs(path).protocol
-    return {protocol} if isinstance(protocol, str) else set(protocol)
+    return protocols_of(_fs(path))
 
 
 def _fs(path: StoragePath) -> Any:

@@ -78,7 +78,7 @@ def raised_by(error: BaseException) -> BaseException | None:
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
         yield error
-        error = error.__cause__ or error.__context__
+        error = raised_by(error)
 
 
 def remedy_of(error: Exception) -> str:
