@@ -6,7 +6,6 @@ import math
 
 from airflow_kafka_groups.contracts.digest import is_digest
 from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
-from airflow_kafka_groups.contracts.ids import is_cluster_name
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 
@@ -49,14 +48,3 @@ def check_digest(field_name: str, value: object) -> str:
     if not isinstance(value, str) or not is_digest(value):
         raise ConfigurationError(field_name, value, "must be the plan's digest: 64 hexadecimal digits")
     return value
-
-
-def elsewhere(cluster: object, here: str) -> str:
-    """Return the end of an error about a file that belongs elsewhere: what was done to it, and the remedy.
-
-    :param cluster: the cluster that the file names.
-    :param here: the cluster in whose folder it is.
-    """
-    if cluster == here or not is_cluster_name(cluster):
-        return "it was copied or changed. Restore the file that belongs there"
-    return f"it was copied or renamed. Move it back to the folder {cluster!r}, and pass cluster={cluster!r}"

@@ -21,8 +21,8 @@ from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry, groups_of
-from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.file_errors import elsewhere, unless_damaged
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
 
@@ -93,7 +93,7 @@ def _open(
         return None
     path = _data_path(layout, plan_id, manifest)
     data = _verified_bytes(path, manifest)
-    try:
+    with unless_damaged(BackupError, f"the manifest of backup {plan_id}"):
         backup = Backup(
             plan_id=manifest["plan_id"],
             plan_digest=manifest["plan_digest"],
@@ -110,8 +110,6 @@ def _open(
         groups = manifest["groups"]
         if not all(isinstance(getattr(backup, name), str) for name in _IDS):
             raise TypeError(f"one of {', '.join(_IDS)} is no string")
-    except (KeyError, TypeError, ValueError) as exc:
-        raise BackupError(f"the manifest of backup {plan_id} is damaged: {type(exc).__name__}: {exc}") from exc
     if backup.plan_id != plan_id or backup.cluster != layout.cluster:
         of = f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}"
         raise BackupError(f"{of}: {elsewhere(backup.cluster, layout.cluster)}")

@@ -16,6 +16,7 @@ from airflow_kafka_groups.contracts.paths import AUDIT
 from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks
 from airflow_kafka_groups.maintenance.journal.columns import end_of
 from airflow_kafka_groups.maintenance.journal.files import read_entry
@@ -80,12 +81,10 @@ def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
         raise JournalError(f"the record of the deletion is missing: there is no {path}")
     body = entry.data.get("body")
     lines = () if body is None else Blocks(path.parent, body).read()
-    try:
+    with unless_damaged(JournalError, f"the record {path}"):
         if body is None:
             return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
         return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
-    except (KeyError, TypeError, ValueError) as exc:
-        raise JournalError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def earlier_runs(layout: Layout) -> list[RunRecord]:
@@ -108,15 +107,13 @@ def _audits(layout: Layout, prefix: str = "") -> dict[str, dict[str, Any]]:
 
 
 def _earlier(path: str, record: Mapping[str, Any]) -> RunRecord:
-    try:
+    with unless_damaged(MaintenanceError, f"the record {path}"):
         finished_at = record["finished_at"]
         changed = [item["group_id"] for item in record["outcomes"] if item["outcome"] in _CHANGED]
         intents = {} if record["dry_run"] else dict.fromkeys(changed, finished_at)
         begun = {"run_id": record["run_id"], "request_id": record["plan_id"] or record["run_id"]}
         outcomes = [{**item, "at": finished_at} for item in record["outcomes"]]
         return fold(0, begun, [{"at": finished_at, "intents": intents, "outcomes": outcomes}], None, path)
-    except (KeyError, TypeError, AttributeError) as exc:
-        raise MaintenanceError(f"the record {path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 _CHANGED = frozenset({Outcome.DELETED.value, Outcome.UNKNOWN.value})

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 T = TypeVar("T")
@@ -52,12 +53,10 @@ class Blocks:
     """
 
     def __init__(self, folder: StoragePath, index: Mapping[str, Any]) -> None:
-        try:
+        with unless_damaged(JournalError, f"an index in {folder}"):
             self._path = folder / str(index["file"])
             blocks = [(str(first), int(place), str(sha256)) for first, place, sha256 in index["blocks"]]
             ends = [*(place for _, place, _ in blocks), int(index["bytes"])]
-        except (KeyError, TypeError, ValueError) as exc:
-            raise JournalError(f"an index in {folder} is damaged: {type(exc).__name__}: {exc}") from exc
         self._firsts = [first for first, _, _ in blocks]
         self._seals = [sha256 for _, _, sha256 in blocks]
         self._bounds = list(pairwise(ends))

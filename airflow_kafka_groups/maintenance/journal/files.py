@@ -31,6 +31,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 T = TypeVar("T")
@@ -127,14 +128,12 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
     content = read_file(path)
     if content is None:
         return None
-    try:
+    with unless_damaged(JournalError, f"the journal's entry {path}"):
         data = json.loads(content)
         if data["format"] not in _READ_FORMATS:
             raise JournalError(f"{path} has the format {data['format']!r}; this version reads up to {ENTRY_FORMAT}")
         if kind is not None and data["kind"] != kind:
             raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
-    except (ValueError, TypeError, KeyError, RecursionError) as exc:
-        raise JournalError(f"the journal's entry {path} is damaged: {type(exc).__name__}: {exc}") from exc
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 
 
@@ -157,13 +156,11 @@ def read_begun(folder: StoragePath, run: int) -> Entry | None:
     begun = read_entry(begun_path(folder, run), "begun")
     if begun is None:
         return None
-    try:
+    with unless_damaged(JournalError, f"the journal's entry {begun.path}"):
         parse_time(begun.data["at"])
         previous, lease = begun.data["previous"] or {}, begun.data.get("lease") or {"group_id": ""}
         if not (isinstance(previous.get("entries", 0), int) and isinstance(lease["group_id"], str)):
             raise TypeError("a field has another type")
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise JournalError(f"the journal's entry {begun.path} is damaged: {type(exc).__name__}: {exc}") from exc
     return begun
 
 

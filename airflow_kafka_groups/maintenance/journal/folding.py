@@ -9,6 +9,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.journal.columns import end_of, intents_of, outcomes_of
 from airflow_kafka_groups.maintenance.journal.history import RunRecord
 
@@ -31,7 +32,7 @@ def fold(
     outcomes: dict[str, GroupOutcome] = {}
     intents: dict[str, datetime] = {}
     decided_at: dict[str, datetime] = {}
-    try:
+    with unless_damaged(JournalError, f"run {number} of the journal"):
         for entry in (*entries, *(() if ended is None else (ended,))):
             at = parse_time(entry["at"])
             for group_id, when in intents_of(entry, at):
@@ -54,8 +55,6 @@ def fold(
             ended=ended,
             path=path,
         )
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise JournalError(f"run {number} of the journal is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _possibly_deleted(group_id: str) -> GroupOutcome:

@@ -23,6 +23,7 @@ from airflow_kafka_groups.contracts.ids import is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import list_names
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.journal.files import Entry, create_entry, journal_folder, numbers_of, read_entry
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
@@ -193,10 +194,8 @@ def _told_by(entry: Entry) -> int:
 
 
 def _written_at(entry: Entry) -> datetime:
-    try:
+    with unless_damaged(JournalError, str(entry.path)):
         return parse_time(entry.data["at"])
-    except (KeyError, TypeError, ValueError) as exc:
-        raise JournalError(f"{entry.path} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
@@ -211,7 +210,7 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
 
 
 def _parse(entry: Entry, field: str) -> dict[str, Notice]:
-    try:
+    with unless_damaged(JournalError, str(entry.path)):
         marks = entry.data[field]
         names = ("fingerprint", "owner", "marked_at", "notified_at")  # earlier entries lack the others
         later = (marks.get(name) or [None] * len(marks["groups"]) for name in ("contact", "told_seconds"))
@@ -228,5 +227,3 @@ def _parse(entry: Entry, field: str) -> dict[str, Notice]:
                 marks["groups"], *(marks[name] for name in names), *later, strict=True
             )
         }
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise JournalError(f"{entry.path} is damaged: {type(exc).__name__}: {exc}") from exc

@@ -18,6 +18,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FOR
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.plan.plan_body import find_rows, read_rows, write_rows
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, KeptGroups, PlannedGroup, PlannedGroups
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
@@ -130,7 +131,7 @@ class DeletionPlan(SealedPlan):
         """
         version = check_header(data)
         plan = cls.__new__(cls)
-        try:
+        with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):
             if version == FORMAT:
                 groups = PlannedGroups.of(PlannedGroup(**group) for group in data["groups"])
                 kept = KeptGroups.of(KeptGroup(**group) for group in data["kept"])
@@ -148,8 +149,6 @@ class DeletionPlan(SealedPlan):
                 digest=data["digest"],
             )
             check_groups(plan.plan_id, groups)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
         if version != FORMAT and plan.to_json() != data:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan
@@ -200,11 +199,9 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
         plan = DeletionPlan.from_json(data)
         every: list[PlannedGroup | KeptGroup] = [*plan.groups, *plan.kept]
         return next((group for group in every if group.group_id == group_id), None)
-    try:
+    with unless_damaged(PlanError, f"plan {plan_id!r}"):
         check_body(data, body)
         return next(iter(find_rows(body, group_id)), None)
-    except (KeyError, TypeError, ValueError) as exc:
-        raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc
 
 
 def _read_header(layout: Layout, plan_id: str) -> dict[str, Any]:
@@ -232,7 +229,5 @@ def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
     """Return the policy of a plan without reading its groups. Raises ``PlanError`` and ``StorageError``."""
     data = _read_header(layout, plan_id)
     check_header(data)
-    try:
+    with unless_damaged(PlanError, f"plan {plan_id!r}"):
         return PlanPolicy.from_json(data["policy"])
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise PlanError(f"plan {plan_id!r} is damaged: {type(exc).__name__}: {exc}") from exc

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
 from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.file_errors import elsewhere
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json

@@ -11,6 +11,7 @@ from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import PLAN_FORMATS, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.paths import plan_body
 from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
@@ -22,10 +23,8 @@ def check_header(data: Mapping[str, Any], formats: Collection[int] = PLAN_FORMAT
         version = check_format(data, formats)
     except UnknownFormatError as exc:
         raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
-    try:
+    with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):  # by what no writer writes, such as NaN
         digest = digest_of(data)
-    except (TypeError, ValueError, RecursionError) as exc:  # what no writer writes, such as NaN
-        raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
     if digest != data.get("digest"):
         raise PlanError(
             f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"

@@ -14,6 +14,7 @@ from airflow_kafka_groups.contracts.digest import digest_of, is_digest
 from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file
+from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan, read_header, read_terms
 from airflow_kafka_groups.maintenance.plan.seals import check_header
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_bytes
@@ -151,7 +152,7 @@ class PrunePlan(SealedPlan):
     def from_json(cls, data: Mapping[str, Any]) -> PrunePlan:
         """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or something is missing."""
         check_header(data, (PRUNE_PLAN_FORMAT,))
-        try:
+        with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):
             if data["kind"] != KIND:
                 raise ValueError(f"its kind is {data['kind']!r}")
             plan = cls(
@@ -159,8 +160,6 @@ class PrunePlan(SealedPlan):
                 groups=[PlannedTopic(**{**item, "partitions": tuple(item["partitions"])}) for item in data["topics"]],
                 kept=[TopicToKeep(**item) for item in data["kept"]],
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            raise PlanError(f"plan {data.get('plan_id')!r} is damaged: {type(exc).__name__}: {exc}") from exc
         if plan.digest != data["digest"]:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan

@@ -16,8 +16,8 @@ from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.checks import elsewhere
 from airflow_kafka_groups.maintenance.durable_files import list_ids
+from airflow_kafka_groups.maintenance.file_errors import elsewhere, unless_damaged
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter
@@ -71,10 +71,8 @@ def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = Fal
 def _read_manifest(layout: Layout, snapshot_id: str, may_be_copied: bool = False) -> SnapshotManifest:
     """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
     path = layout.manifest(snapshot_id)
-    try:
+    with unless_damaged(SnapshotError, f"the manifest {path}"):
         manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
-    except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise SnapshotError(f"the manifest {path} is damaged: {type(exc).__name__}: {exc}") from exc
     if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == layout.cluster):
         of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
         raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
