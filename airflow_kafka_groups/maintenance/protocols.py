@@ -1,4 +1,4 @@
-"""The parts of ``AdminClient`` and ``MaintenanceLease`` that maintenance uses, as protocols."""
+"""The parts of ``AdminClient`` and ``MaintenanceLease`` that maintenance uses, as protocols, and readings by them."""
 
 from __future__ import annotations
 
