@@ -34,18 +34,12 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     Commits,
     commits_in,
     is_same,
-    name_of,
+    partition_name,
 )
 from airflow_kafka_groups.maintenance.restore.same_topics import SameTopics
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread, why_kept
 from airflow_kafka_groups.maintenance.storage import Progress, ignore_progress
-from airflow_kafka_groups.models import (
-    BrokerId,
-    GroupDescription,
-    GroupOffsets,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
 
 _CHUNK_GROUPS = 1_000
 _NOTHING_SKIPPED: Mapping[str, str] = {}
@@ -222,7 +216,7 @@ async def _write(
         if read.error is not None or read.value is None:
             outcome, reason = ChangeOutcome.UNKNOWN, f"its offsets cannot be read back: {read.error}"
         elif differ := _differing(read.value, change.after):
-            shown = str(error) if error is not None else f"{name_of(differ[0])} differs when read back"
+            shown = str(error) if error is not None else f"{partition_name(differ[0])} differs when read back"
             outcome, reason = ChangeOutcome.FAILED, f"{len(differ)} partition(s) differ: {shown}"
             committed = len(change.after) - len(differ) if error is None else _changed(change, differ)
         elif rewrite and error is not None:
@@ -291,10 +285,11 @@ def _includes(read: GroupOffsets, wanted: GroupOffsets) -> bool:
 
 
 def _result(change: Change, outcome: ChangeOutcome, reason: str, partitions: int | None = None) -> ChangeResult:
+    skipped = {partition_name(where): why for where, why in change.skipped.items()}
     return ChangeResult(
         group_id=change.group_id,
         outcome=outcome,
         reason=reason,
         partitions=len(change.after) if partitions is None else partitions,
-        skipped={name_of(where): why for where, why in change.skipped.items()} if change.skipped else _NOTHING_SKIPPED,
+        skipped=skipped or _NOTHING_SKIPPED,
     )

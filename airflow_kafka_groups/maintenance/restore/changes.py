@@ -48,7 +48,7 @@ class Change:
             "group_id": self.group_id,
             "before": _columns(self.before),
             "after": _columns(self.after),
-            "skipped": {name_of(where): reason for where, reason in self.skipped.items()},
+            "skipped": {partition_name(where): reason for where, reason in self.skipped.items()},
             "kept": self.kept,
         }
 
@@ -103,7 +103,7 @@ def commits_from(columns: Iterable[Mapping[str, Any]]) -> dict[TopicPartition, O
     return found
 
 
-def name_of(where: TopicPartition) -> str:
+def partition_name(where: TopicPartition) -> str:
     """Format a partition for messages."""
     return f"{where.topic}[{where.partition}]"
 

@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     ChangeOutcome,
     ChangeResult,
     commits_in,
-    name_of,
+    partition_name,
 )
 from airflow_kafka_groups.maintenance.restore.current_logs import current_logs
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_group
@@ -146,9 +146,9 @@ def _exist(found: Verification) -> MaintenanceError:
 
 def _as_applied(change: Change, result: ChangeResult) -> Change:
     """Return a change without the partitions that were left out of it later: topics may be recreated in between."""
-    if result.skipped.keys() == {name_of(where) for where in change.skipped}:
+    if result.skipped.keys() == {partition_name(where) for where in change.skipped}:
         return change
-    late = {where: why for where in change.after if (why := result.skipped.get(name_of(where))) is not None}
+    late = {where: why for where in change.after if (why := result.skipped.get(partition_name(where))) is not None}
     after = {where: value for where, value in change.after.items() if where not in late}
     return replace(change, after=after, skipped={**change.skipped, **late})
 
@@ -196,5 +196,5 @@ def _skipped(changes: Sequence[Change], scratch: Mapping[str, BackedUpGroup]) ->
     reasons = {}
     for change in changes:
         for where, reason in change.skipped.items():
-            reasons[f"{scratch[change.group_id].entry.group_id}: {name_of(where)}"] = reason
+            reasons[f"{scratch[change.group_id].entry.group_id}: {partition_name(where)}"] = reason
     return reasons

@@ -32,7 +32,7 @@ from airflow_kafka_groups.maintenance.restore.changes import (
     Commits,
     commits_from,
     is_same,
-    name_of,
+    partition_name,
 )
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, parse_json
 from airflow_kafka_groups.maintenance.storage_access import raised_by
@@ -105,7 +105,7 @@ class EarlierTries:
                 at = gone if found is None else f"is at {found.offset}: it was used"
                 to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
                 return (
-                    f"{name_of(where)} {at} since an earlier try of this task, by {meant.record}, meant "
+                    f"{partition_name(where)} {at} since an earlier try of this task, by {meant.record}, meant "
                     f"to {to}. To change it all the same, start a new DAG run"
                 )
         return None

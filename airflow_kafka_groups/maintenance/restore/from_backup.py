@@ -20,7 +20,7 @@ from airflow_kafka_groups.maintenance.backup.file import open_backup
 from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import name_of
-from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in, is_same
+from airflow_kafka_groups.maintenance.restore.changes import Change, Commits, commits_in, is_same, partition_name
 from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, current_logs
 from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread, unread_of
@@ -127,7 +127,7 @@ def _why_nothing(skipped: Mapping[TopicPartition, str]) -> str:
 
 
 def _used(where: TopicPartition, before: Commits) -> str:
-    return f"it was used since the backup: {where.topic}[{where.partition}] is at {before[where].offset}"
+    return f"it was used since the backup: {partition_name(where)} is at {before[where].offset}"
 
 
 def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:

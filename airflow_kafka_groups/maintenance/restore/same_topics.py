@@ -14,7 +14,7 @@ from dataclasses import replace
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
-from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, ChangeResult, name_of
+from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, ChangeResult, partition_name
 from airflow_kafka_groups.maintenance.restore.current_logs import recreated_topics
 from airflow_kafka_groups.maintenance.restore.why_kept import Unread
 
@@ -95,7 +95,9 @@ def _unverified(result: ChangeResult, error: KafkaGroupsError) -> ChangeResult:
 def _failed(change: Change, result: ChangeResult, recreated: Mapping[str, str]) -> ChangeResult:
     if result.outcome is not ChangeOutcome.CHANGED:
         return result
-    written = (where for where in change.after if where.topic in recreated and name_of(where) not in result.skipped)
+    written = (
+        where for where in change.after if where.topic in recreated and partition_name(where) not in result.skipped
+    )
     committed = {where.topic for where in written}
     if not committed:
         return result

@@ -89,7 +89,7 @@ def seal_answer(
         "excluded": _excluded(excluded, plan) if approved else [],
     }
     if approved:
-        name_of(person, plan)
+        _approver(person, plan)
         if str(confirmed if confirmed is not None else "").strip() != str(len(plan.groups)):
             planned = len(plan.groups)
             why = f"{planned} {plan.noun} are planned, and {confirmed!r} were confirmed"
@@ -120,7 +120,7 @@ def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> 
     if not isinstance(data.get("at"), str):
         raise refused(plan, f"the answer in {latest.path} is damaged: it has no time")
     return Approval(
-        approved_by=name_of(data.get("person"), plan),
+        approved_by=_approver(data.get("person"), plan),
         approved_at=data["at"],
         path=str(latest.path),
         excluded=frozenset(_excluded(data.get("excluded"), plan)),
@@ -146,7 +146,7 @@ def _excluded(value: Any, plan: SealedPlan) -> list[str]:
     return sorted(set(groups))
 
 
-def name_of(person: Any, plan: SealedPlan) -> str:
+def _approver(person: Any, plan: SealedPlan) -> str:
     """Return how the one who answered is named in records. Raises ``PlanError`` when nobody is named."""
     if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
         raise refused(plan, "nobody is named as the one who approved it")
