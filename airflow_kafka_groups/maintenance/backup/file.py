@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import pairwise
 from types import MappingProxyType
@@ -52,8 +52,8 @@ class Backup:
     rows: int
     entries: Entries
     not_backed_up: Mapping[str, str]
-    topic_ids: Mapping[str, str] = field(default_factory=dict)
-    partial: bool = False
+    topic_ids: Mapping[str, str]
+    partial: bool
 
     def to_json(self) -> dict[str, Any]:
         """Return a summary that is small enough for XCom."""

@@ -52,7 +52,7 @@ class LeaseRecord:
     owner: str
     member_id: str
     generations: tuple[int, ...]
-    lost: str | None = None
+    lost: str | None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -63,8 +63,8 @@ class KeepAliveReport:
 
     groups: list[GroupKeepAlive]
     clock: BrokerClock
-    missing_brokers: Mapping[str, str] = field(default_factory=dict)
-    path: StoragePath | None = None
+    missing_brokers: Mapping[str, str]
+    path: StoragePath | None
 
     @property
     def counts(self) -> dict[str, int]:

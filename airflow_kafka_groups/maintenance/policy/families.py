@@ -107,11 +107,11 @@ class FamilySummary:
     name: str
     groups: int
     planned: int
-    newest: str | None = None
-    newest_at: str | None = None
-    growth_per_day: float | None = None
-    owners: tuple[str, ...] = ()
-    too_fast: tuple[FastFamily, ...] = ()
+    newest: str | None
+    newest_at: str | None
+    growth_per_day: float | None
+    owners: tuple[str, ...]
+    too_fast: tuple[FastFamily, ...]
 
     def to_json(self) -> dict[str, Any]:
         """Return the summary as a plan's header has it."""

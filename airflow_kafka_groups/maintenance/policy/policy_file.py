@@ -61,13 +61,13 @@ class PolicyFile:
     path: str
     digest: str
     rules: tuple[Rule, ...]
-    limits: Mapping[str, Any] = field(default_factory=dict)
-    protected: tuple[str, ...] = ()
-    owners: OwnerRules = field(default_factory=OwnerRules)
-    warnings: tuple[str, ...] = ()
-    clusters: tuple[FleetCluster, ...] = ()
-    quiet: QuietTimes = field(default_factory=QuietTimes)
-    places: Mapping[str, str] = field(default_factory=dict, compare=False)
+    limits: Mapping[str, Any]
+    protected: tuple[str, ...]
+    owners: OwnerRules
+    warnings: tuple[str, ...]
+    clusters: tuple[FleetCluster, ...]
+    quiet: QuietTimes
+    places: Mapping[str, str] = field(compare=False)
     _ruled: dict[Groups, Ruled] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def rule(self, groups: Groups) -> Ruled:
@@ -186,7 +186,7 @@ def _patterns(problems: Problems, path: Path, value: object) -> tuple[str, ...]:
     try:
         return check_patterns("", found)
     except ConfigurationError as exc:
-        problems.add(path, f"{str(exc).lstrip()}")
+        problems.add(path, str(exc).lstrip())
         return ()
 
 

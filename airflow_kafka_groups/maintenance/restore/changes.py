@@ -63,8 +63,8 @@ class ChangeResult:
     group_id: str
     outcome: ChangeOutcome
     reason: str
-    partitions: int = 0
-    skipped: Mapping[str, str] = field(default_factory=dict)
+    partitions: int
+    skipped: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""

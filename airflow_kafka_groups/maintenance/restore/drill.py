@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
@@ -54,9 +54,9 @@ class DrillReport:
     backup_id: str
     restored: tuple[str, ...]
     partitions: int
-    skipped: Mapping[str, str] = field(default_factory=dict)
-    failed: Mapping[str, str] = field(default_factory=dict)
-    left: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str]
+    failed: Mapping[str, str]
+    left: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
 
@@ -33,8 +33,8 @@ class SnapshotSummary:
     types: Mapping[str, int]
     coordinators: Mapping[str, int]
     seconds: float
-    not_found: tuple[str, ...] = ()
-    failed: Mapping[str, str] = field(default_factory=dict)
+    not_found: tuple[str, ...]
+    failed: Mapping[str, str]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""

@@ -34,7 +34,7 @@ class Approval:
     approved_by: str
     approved_at: str
     path: str
-    excluded: frozenset[str] = frozenset()
+    excluded: frozenset[str]
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON."""
