@@ -34,11 +34,15 @@ class Document:
     value: Any
     lines: dict[Path, int] = field(default_factory=dict)
 
-    def where(self, path: Path) -> str:
-        """Return the file and the line of a path, or of the nearest one around it."""
+    def line(self, path: Path) -> int:
+        """Return the line of a path, or of the nearest one around it."""
         while path not in self.lines and path:
             path = path[:-1]
-        return f"{self.name}, line {self.lines.get(path, 1)}"
+        return self.lines.get(path, 1)
+
+    def where(self, path: Path) -> str:
+        """Return the file and the line of a path, or of the nearest one around it."""
+        return f"{self.name}, line {self.line(path)}"
 
 
 @dataclass(slots=True)
@@ -50,8 +54,7 @@ class Problems:
 
     def add(self, path: Path, text: str) -> None:
         """Add a problem at a place."""
-        where = self.document.where(path)
-        self.found.append((int(where.rpartition(" ")[2]), f"{where}: {shown(path)}{text}"))
+        self.found.append((self.document.line(path), f"{self.document.where(path)}: {shown(path)}{text}"))
 
     def raise_if_any(self) -> None:
         """Raise ``PolicyError`` with all problems, in the order of their lines."""
