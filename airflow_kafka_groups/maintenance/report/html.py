@@ -11,7 +11,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
+from airflow_kafka_groups.contracts.paths import TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.report.charts import figures
@@ -44,7 +44,6 @@ from airflow_kafka_groups.maintenance.report.parts import (
 from airflow_kafka_groups.maintenance.report.policy import families_section, owners_section, policy_section
 from airflow_kafka_groups.maintenance.report.pruned import pruned_section
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_file
 
 TREND_LINK = f'<a href="{TREND_PAGE}">The trend over all runs</a>'
 """The link to the second page, which lies beside the report."""
@@ -90,12 +89,6 @@ def render_report(
     ]
     data = groups_json(plan, outcomes, known.judged, restore)
     return render_page(f"Consumer groups of {plan.cluster}", "".join(body), data)
-
-
-def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
-    """Write the page, replacing an older one."""
-    path = layout.report(plan_id)
-    return write_file(layout.root / REPORTS, path.name, html.encode("utf-8", "replace"))
 
 
 def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> str:

@@ -12,7 +12,7 @@ from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
 from airflow_kafka_groups.maintenance.json_files import is_there
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
-from airflow_kafka_groups.maintenance.report.html import render_report, write_report
+from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
 from airflow_kafka_groups.maintenance.report.trend.points import point_of
@@ -35,6 +35,12 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
         trend = trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace")
         write_file(layout.root / REPORTS, TREND_PAGE, trend)
     return str(write_report(layout, plan.plan_id, page)), list(records.values())
+
+
+def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
+    """Write the page, replacing an older one."""
+    path = layout.report(plan_id)
+    return write_file(path.parent, path.name, html.encode("utf-8", "replace"))
 
 
 def _files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> dict[str, str]:
