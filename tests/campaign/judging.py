@@ -13,7 +13,6 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.protocols import read_offsets
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
 from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
@@ -24,6 +23,7 @@ from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.snapshot_groups import SnapshotGroup
+from tests.fakes.verdicts import VerdictRow
 from tests.histories.reference import Observation, judge_slowly
 
 CLUSTER = "prod"
@@ -118,7 +118,7 @@ def _last_read(snapshots: list[ModelSnapshot], group_id: str) -> SnapshotGroup |
 
 def verdicts(
     snapshots: list[ModelSnapshot], newest: ModelSnapshot, how: int, *, min_idle: float = MIN_IDLE
-) -> list[Verdict]:
+) -> list[VerdictRow]:
     """Judge every group of a snapshot.
 
     :param how: 0 as the job does; 1 by a job with other settings; 2 by one that calls groups with members stale.
@@ -169,7 +169,7 @@ def _observed(place: int, row: SnapshotGroup, *, complete: bool) -> Observation:
 
 def _verdict(
     row: SnapshotGroup, judged: dict[str, Any], since: datetime | None, policy: StalenessPolicy, how: int
-) -> Verdict:
+) -> VerdictRow:
     idle = None if since is None else (row.observed_at - since).total_seconds()
     verdict = judged["verdict"]
     if verdict == "stale" and (idle is None or idle < policy.min_idle_seconds):
@@ -178,7 +178,7 @@ def _verdict(
     if how == 2 and (row.members or row.errors):
         since = row.observed_at - timedelta(days=9)
         verdict, idle, observations = "stale", 9 * 86_400.0, 5
-    return Verdict(
+    return VerdictRow(
         group_id=row.group_id,
         group_type=row.group_type,
         protocol_type=row.protocol_type,

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import datetime
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdicts
 
 
-def verdicts_of(verdicts: Iterable[Verdict], judged_by: JudgedBy | None = None) -> Verdicts:
+class VerdictRow(NamedTuple):
+    """A row as the job writes it; ``forecast`` has the columns of the forecast that are known, as JSON."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    partitions: int
+    lag: int | None
+    idle_since: datetime | None
+    idle_seconds: float | None
+    observations: int
+    observed_at: datetime
+    verdict: str
+    reason: str
+    first_seen_at: datetime | None = None
+    empty_since: datetime | None = None
+    last_moved_at: datetime | None = None
+    forecast: Mapping[str, Any] | None = None
+
+
+def verdicts_of(verdicts: Iterable[VerdictRow], judged_by: JudgedBy | None = None) -> Verdicts:
     """Make the columns that the job would have written."""
     rows = []
     for verdict in verdicts:

@@ -230,7 +230,7 @@ class _Candidate(NamedTuple):
 def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
     """Yield each verdict with the group of the snapshot that it is about. Both are sorted by group id."""
     group = next(groups, None)
-    for verdict in verdicts.rows(in_full=False):
+    for verdict in verdicts:
         while group is not None and group.group_id < verdict.group_id:
             group = next(groups, None)
         yield verdict, group if group is not None and group.group_id == verdict.group_id else None

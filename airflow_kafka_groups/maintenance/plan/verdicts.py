@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice, repeat
@@ -16,39 +16,25 @@ from airflow_kafka_groups.contracts.paths import is_data_file, verdict_summary_f
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
-from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, is_of_storage, storage_errors
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
-_TIMES = ("first_seen_at", "empty_since", "last_moved_at", "idle_since", "observed_at")
-_DECIDING_TIMES = ("idle_since", "observed_at")
+_TIMES = ("idle_since", "observed_at")
 _AT_ONCE = 4_096
 
 
 class Verdict(NamedTuple):
-    """The job's verdict on one group, see docs/formats.md.
-
-    ``forecast`` has the columns of the forecast that are known, as JSON; none if there is none.
-    """
+    """What decides of the job's verdict on one group, see docs/formats.md."""
 
     group_id: str
     group_type: str
-    protocol_type: str
-    state: str
-    members: int | None
-    partitions: int
-    lag: int | None
     idle_since: datetime | None
     idle_seconds: float | None
     observations: int
     observed_at: datetime
     verdict: str
     reason: str
-    first_seen_at: datetime | None = None
-    empty_since: datetime | None = None
-    last_moved_at: datetime | None = None
-    forecast: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,21 +76,9 @@ class Verdicts:
         return len(self.table)
 
     def __iter__(self) -> Iterator[Verdict]:
-        return self.rows()
-
-    def rows(self, *, in_full: bool = True) -> Iterator[Verdict]:
-        """Yield the verdicts.
-
-        :param in_full: whether they have their forecast, and the times that no plan is made by. Default true.
-        """
         for start in range(0, len(self), _AT_ONCE):
             rows = self.table.slice(start, _AT_ONCE)
-            named: dict[str, Iterable[Any]] = {
-                name: utc_times(rows[name]) if in_full or name in _DECIDING_TIMES else repeat(None, len(rows))
-                for name in _TIMES
-            }
-            named["forecast"] = forecasts(rows) if in_full else repeat(None, len(rows))
-            columns = (named[name] if name in named else rows[name].to_pylist() for name in Verdict._fields)
+            columns = (utc_times(rows[name]) if name in _TIMES else rows[name].to_pylist() for name in Verdict._fields)
             yield from map(tuple.__new__, repeat(Verdict), zip(*columns, strict=True))  # sooner than the constructor
 
     @property

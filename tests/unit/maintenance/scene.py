@@ -18,7 +18,6 @@ from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdict
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -26,7 +25,7 @@ from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.fakes.snapshot_groups import groups_in
-from tests.fakes.verdicts import verdicts_of
+from tests.fakes.verdicts import VerdictRow, verdicts_of
 
 LATER = NOW + timedelta(minutes=10)
 POLICY = PlanPolicy(min_idle_seconds=3_600, max_share=1.0)
@@ -41,7 +40,7 @@ async def snapshot(admin: FakeAdmin, layout: Layout) -> SnapshotReader:
     return SnapshotReader(layout, summary.snapshot_id)
 
 
-def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
+def judge(reader: SnapshotReader, **changes: object) -> list[VerdictRow]:
     """Call every Empty group with offsets stale, and every other one live: the fence has to do without Spark's care."""
     verdicts = []
     for number, group in enumerate(groups_in(reader)):
@@ -61,7 +60,7 @@ def judge(reader: SnapshotReader, **changes: object) -> list[Verdict]:
             "verdict": "stale" if stale else "live",
             "reason": "idle for 9 days" if stale else "in use",
         }
-        verdicts.append(Verdict(**{**values, **changes}))  # type: ignore[arg-type]
+        verdicts.append(VerdictRow(**{**values, **changes}))  # type: ignore[arg-type]
     return verdicts
 
 

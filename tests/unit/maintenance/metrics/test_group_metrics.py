@@ -22,13 +22,13 @@ from airflow_kafka_groups.maintenance.metrics.group_metrics import (
     shown_name,
 )
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdict, Verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.groups import NOW
-from tests.fakes.verdicts import verdicts_of
+from tests.fakes.verdicts import VerdictRow, verdicts_of
 
 DAY = timedelta(days=1)
-GROUP = Verdict(
+GROUP = VerdictRow(
     group_id="orders",
     group_type="classic",
     protocol_type="consumer",
@@ -48,11 +48,11 @@ GROUP = Verdict(
 UUIDS = ("3f2504e0-4f89-11d3-9a0c-0305e82c3301", "3f2504e0-4f89-11d3-9a0c-0305e82c3302")
 
 
-def metrics(*groups: Verdict, selected: GroupFilter | None = None, most: int = 500) -> GroupMetrics:
+def metrics(*groups: VerdictRow, selected: GroupFilter | None = None, most: int = 500) -> GroupMetrics:
     return group_metrics(verdicts_of(groups), selected or GroupFilter(), most)
 
 
-def named(group_id: str, **changes: Any) -> Verdict:
+def named(group_id: str, **changes: Any) -> VerdictRow:
     return GROUP._replace(group_id=group_id, **changes)
 
 

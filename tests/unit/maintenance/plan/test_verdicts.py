@@ -13,6 +13,7 @@ from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan import verdicts
+from airflow_kafka_groups.maintenance.plan.plan_rows import forecasts
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import write_json
 from tests.fakes.admin import FakeAdmin
@@ -64,9 +65,10 @@ def verdict_row(**changes: Any) -> dict[str, Any]:
 
 async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row(group_id="b"), verdict_row(group_id="a")], {})
-    found = list(load_verdicts(layout, snapshot_id))
+    read = load_verdicts(layout, snapshot_id)
+    found = list(read)
     assert [verdict.group_id for verdict in found] == ["a", "b"]
-    assert (found[0].idle_seconds, found[0].observed_at, found[0].lag) == (10.5, NOW, None)
+    assert (found[0].idle_seconds, found[0].observed_at, read.table["lag"][0].as_py()) == (10.5, NOW, None)
 
 
 async def test_verdicts_in_the_folders_of_earlier_versions_are_read(tmp_path: Path) -> None:
@@ -92,15 +94,14 @@ async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in
     strange = {"lag_unknown": None, "lost": None, "lag_trend": math.nan, "lag_trend_since": None}
     rows = [verdict_row(group_id="a", **told), verdict_row(group_id="b", **strange, offsets_expire_by=None)]
     layout, snapshot_id = await verdict_files(tmp_path, rows, {})
-    found = list(load_verdicts(layout, snapshot_id))
+    found = forecasts(load_verdicts(layout, snapshot_id).table)
     since = NOW.isoformat()
-    assert found[0].forecast == {"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}
-    assert found[1].forecast is None
+    assert found == [{"lag_unknown": 0, "lost": 3, "lag_trend": -2.5, "lag_trend_since": since}, None]
 
 
 async def test_verdicts_of_a_job_without_forecasts_are_read(tmp_path: Path) -> None:
     layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
-    assert next(iter(load_verdicts(layout, snapshot_id))).forecast is None
+    assert forecasts(load_verdicts(layout, snapshot_id).table) == [None]
 
 
 async def test_verdicts_are_sorted_by_group_whatever_the_order_of_their_file(tmp_path: Path) -> None:
