@@ -17,7 +17,7 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.checks import check_seconds
-from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, read_view
+from airflow_kafka_groups.maintenance.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.first_look import FirstLook
@@ -171,8 +171,8 @@ async def _back_up(
     cluster_id = await admin.cluster_id()
     if not cluster_id:
         raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
-    plan = _plan(layout.cluster, cluster_id, observed, listings, now, allow_hidden_topics)
-    plan = replace(plan, view=await read_view(admin, ()))
+    view = await read_view(admin, ())
+    plan = _plan(layout.cluster, cluster_id, observed, listings, now, allow_hidden_topics, view)
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
     return plan
@@ -185,6 +185,7 @@ def _plan(
     listings: GroupListings,
     now: datetime,
     allow_hidden_topics: bool,
+    view: ClusterView,
 ) -> DeletionPlan:
     groups = tuple(
         PlannedGroup(
@@ -213,4 +214,5 @@ def _plan(
         warnings=(),
         groups=groups,
         kept=(),
+        view=view,
     )
