@@ -15,7 +15,7 @@ from urllib.parse import quote
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, remove_file
 from airflow_kafka_groups.maintenance.report.page import render_page
-from airflow_kafka_groups.maintenance.report.parts import counted, pill, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.report.parts import banners, counted, pill, section, shown_time, table, text
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
 
 FOLDER = "_fleet"
@@ -124,9 +124,9 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
     totals = fleet_totals(runs)
     order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
     ordered = sorted(runs, key=lambda run: (order.index(run.state), run.cluster))
-    banners = [("bad", f"{text(run.cluster)} failed at {text(run.failed_at)}") for run in ordered if run.failed_at]
-    banners += [("warn", text(warning)) for warning in fleet_warnings(runs)]
-    banners += [
+    shown = [("bad", f"{text(run.cluster)} failed at {text(run.failed_at)}") for run in ordered if run.failed_at]
+    shown += [("warn", text(warning)) for warning in fleet_warnings(runs)]
+    shown += [
         ("warn", f"{text(run.cluster)}: {text(warning)}") for run in ordered for warning in dict.fromkeys(run.warnings)
     ]
     heads = ["Cluster", "State", "Groups", "Stale", "Planned", "Outcomes", "Notified", "Plan", "Report"]
@@ -137,11 +137,10 @@ def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
     )
     if totals["outcomes"]:
         summary += f": {counted(totals['outcomes'])}"
-    shown = "".join(f'<p class="banner {kind}">{content}</p>' for kind, content in banners)
     every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.", most=None)
     title = "Consumer groups of the fleet"
     header = f"<header><h1>{title}</h1><p>page made {shown_time(now)}</p></header>"
-    return render_page(title, f"{header}<p>{escape(summary)}.</p>{shown}{every}")
+    return render_page(title, f"{header}<p>{escape(summary)}.</p>{banners(shown)}{every}")
 
 
 def _row(run: ClusterRun) -> list[str]:

@@ -34,6 +34,7 @@ from airflow_kafka_groups.maintenance.report.merging import (
 )
 from airflow_kafka_groups.maintenance.report.page import render_page
 from airflow_kafka_groups.maintenance.report.parts import (
+    banners,
     group_name,
     link,
     section,
@@ -132,18 +133,18 @@ def _banners(
     present: Mapping[str, str],
     notes: Sequence[str],
 ) -> str:
-    banners = []
+    found = []
     if not records:
-        banners.append(("plain", "Nothing was deleted: this plan has not been applied."))
+        found.append(("plain", "Nothing was deleted: this plan has not been applied."))
     elif dry_run:
-        banners.append(("dry", "Dry run: all checks were made, nothing was deleted."))
+        found.append(("dry", "Dry run: all checks were made, nothing was deleted."))
     if present:
         shown = ", ".join(f"{group_name(group_id)} ({text(state)})" for group_id, state in list(present.items())[:5])
-        banners.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
+        found.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
     warnings = [*plan.warnings, *(warning for record in records for warning in record["warnings"])]
-    banners += [("warn", text(warning)) for warning in dict.fromkeys(warnings)]
-    banners += [("plain", text(note)) for note in notes]
-    return "".join(f'<p class="banner {kind}">{text}</p>' for kind, text in banners)
+    found += [("warn", text(warning)) for warning in dict.fromkeys(warnings)]
+    found += [("plain", text(note)) for note in notes]
+    return banners(found)
 
 
 def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 
@@ -31,6 +31,11 @@ def section(
     below = f'<p class="note">{text(note)}</p>' if note and count != 0 else ""
     opened = f'<section id="{anchor}">' if anchor else "<section>"
     return f"{opened}<h2>{escape(title)}{number}</h2>{below}{content}</section>"
+
+
+def banners(found: Iterable[tuple[str, str]]) -> str:
+    """Return sentences that come before all else: each a class of colour, and HTML already."""
+    return "".join(f'<p class="banner {kind}">{said}</p>' for kind, said in found)
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence[int] = ()) -> str:
