@@ -51,6 +51,9 @@ class Numbers(NamedTuple):
         )
 
 
+_NOTHING = Numbers(None, None, None)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupMetrics:
     """The metrics of one snapshot.
@@ -122,7 +125,7 @@ def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) ->
         if len(members) == 1:  # nothing shows yet that its id is generated
             single[shown_name(members[0][0])] = members[0][1]
         else:
-            whole[shown_name(name)] = (len(members), _total(numbers for _, numbers in members))
+            whole[shown_name(name)] = (len(members), sum((numbers for _, numbers in members), start=_NOTHING))
     groups = _largest({name: (numbers.lag, numbers) for name, numbers in single.items()}, max_groups)
     largest = _largest({name: (found[1].lag, found) for name, found in whole.items()}, max_groups)
     return GroupMetrics(
@@ -149,13 +152,6 @@ def _rows(table: Any) -> Iterable[tuple[str, datetime, Numbers]]:
         idle = None if since is None else (observed_at - since).total_seconds()
         expiry = None if expires_at is None else (expires_at - observed_at).total_seconds() / _DAY_SECONDS
         yield group_id, observed_at, Numbers(lag, idle, expiry)
-
-
-def _total(numbers: Iterable[Numbers]) -> Numbers:
-    total = Numbers(None, None, None)
-    for each in numbers:
-        total += each
-    return total
 
 
 def _of_known(combine: Any, *values: float | None) -> Any:
