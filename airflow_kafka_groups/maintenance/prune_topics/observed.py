@@ -15,7 +15,7 @@ from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS, fingerp
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.models import GroupId
 
-_FACTS = ("group_type", "protocol_type", "state")
+_FACTS = ("group_type", "protocol_type")
 
 
 class ObservedTopic(NamedTuple):
@@ -41,7 +41,6 @@ class ObservedGroup(NamedTuple):
     group_id: GroupId
     group_type: str
     protocol_type: str
-    state: str
     observed_at: datetime
     error: str | None
     topics: Mapping[str, ObservedTopic]

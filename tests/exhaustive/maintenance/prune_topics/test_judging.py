@@ -316,7 +316,7 @@ def fake_manifest(number: int) -> SnapshotManifest:
 
 def seen(at: datetime, old: str, live: str) -> ObservedGroup:
     topics = {name: ObservedTopic(value, (0,), True) for name, value in (("old", old), ("live", live))}
-    return ObservedGroup("app", "classic", "consumer", "Stable", at, None, topics)
+    return ObservedGroup("app", "classic", "consumer", at, None, topics)
 
 
 STEPS = st.lists(
