@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
 from airflow_kafka_groups.admin.arrow import as_array, packed_rows
 from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
-from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
+from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 
 
@@ -25,7 +24,7 @@ class BackupEntry(NamedTuple):
     fingerprint: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackedUpGroup:
     """A group with its offsets, for a restore.
 
@@ -35,12 +34,6 @@ class BackedUpGroup:
     entry: BackupEntry
     offsets: GroupOffsets
     bounds: tuple[Sequence[int], ...]
-
-    @cached_property
-    def log_ends(self) -> Mapping[TopicPartition, tuple[int | None, int | None]]:
-        """(Log start, log end) of each partition."""
-        known = [[None if offset < 0 else offset for offset in offsets] for offsets in self.bounds]
-        return dict(zip(self.offsets, zip(*known, strict=True), strict=True))
 
 
 def groups_of(block: GroupBlock, entries: Sequence[BackupEntry]) -> Iterator[BackedUpGroup]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
 from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
 
@@ -15,3 +16,8 @@ def cluster() -> FakeAdmin:
     admin.groups["b"].offsets[T1] = OffsetAndMetadata(0, 'note "é"', None)
     admin.ends = {T0: (2, 50), T1: (0, 7)}
     return admin
+
+
+def log_ends_of(group: BackedUpGroup) -> dict[TopicPartition, tuple[int, ...]]:
+    """Return (log start, log end) of each partition, -1 for one that is not known."""
+    return dict(zip(group.offsets, zip(*group.bounds, strict=True), strict=True))

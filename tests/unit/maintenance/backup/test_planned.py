@@ -20,7 +20,7 @@ from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
-from tests.unit.maintenance.backup.scene import T0, T1, cluster
+from tests.unit.maintenance.backup.scene import T0, T1, cluster, log_ends_of
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned
 
 
@@ -33,8 +33,8 @@ async def test_a_backup_holds_all_that_a_restore_needs(tmp_path: Path) -> None:
     first, second = open_backup(layout, plan.plan_id)[1]
     assert dict(first.offsets) == admin.groups["a"].offsets
     assert dict(second.offsets) == admin.groups["b"].offsets
-    assert first.log_ends == {T0: (2, 50), T1: (0, 7)}
-    assert second.log_ends == {TopicPartition("gone", 3): (None, None), T1: (0, 7)}
+    assert log_ends_of(first) == {T0: (2, 50), T1: (0, 7)}
+    assert log_ends_of(second) == {TopicPartition("gone", 3): (-1, -1), T1: (0, 7)}
     assert (second.entry.group_type, second.entry.protocol_type) == ("classic", "consumer")
     assert second.entry.fingerprint == plan.groups[[g.group_id for g in plan.groups].index("b")].fingerprint
     (row, *_) = pq.read_table(backup.path).to_pylist()
