@@ -6,11 +6,12 @@ match its data stops the job, because a history with gaps could make a group loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.arrow.errors import JobError, SnapshotError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.contracts import paths
@@ -110,6 +111,33 @@ def find_history(
         skipped=tuple(sorted(passed_over, reverse=True)),
         sizes=stored,
     )
+
+
+@contextmanager
+def while_left(storage: Storage, history: History, withdraw: Callable[[], None]) -> Iterator[None]:
+    """Raise ``SnapshotError``, before a block or after it, if a pruning has removed a snapshot since it was found.
+
+    The record of a restore or a keep-alive run goes when neither a snapshot from before it is left nor a judgement that
+    rests on one, and a pruning sees no judgement before the block has written what vouches for it.
+
+    :param withdraw: takes back what the block has written.
+    """
+    _require_left(storage, history)
+    yield
+    try:
+        _require_left(storage, history)
+    except JobError:
+        withdraw()
+        raise
+
+
+def _require_left(storage: Storage, history: History) -> None:
+    names = {*storage.files(f"{history.folder}/{paths.MANIFESTS}")}
+    if gone := [snapshot_id for snapshot_id in history.snapshot_ids if f"{snapshot_id}.json" not in names]:
+        raise SnapshotError(
+            f"{len(gone)} snapshot(s) of cluster {history.judged.cluster} were removed meanwhile, first {gone[0]}, and "
+            "with them perhaps records by which groups are spared: judge again"
+        )
 
 
 def rows_of(history: History, manifest: SnapshotManifest) -> list[str]:

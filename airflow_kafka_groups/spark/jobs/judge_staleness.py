@@ -24,7 +24,7 @@ from airflow_kafka_groups.arrow.ledger.fleet import (
     is_one,
     of_each_cluster,
 )
-from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
+from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history, while_left
 from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts import ids, paths
@@ -229,7 +229,9 @@ def _judge_cluster(
         "warnings": [*session.warnings, *commits.warnings],
         "seconds": round(time.monotonic() - started, 2),
     }
-    write_summary(session.storage(summary_path), summary_path, summary)
+    vouching = session.storage(summary_path)
+    with while_left(storage, history, partial(vouching.delete_file, summary_path)):
+        write_summary(vouching, summary_path, summary)
     return summary
 
 

@@ -1,0 +1,43 @@
+"""Snapshots that a pruning removes while a job judges by them: records that spare groups may be gone with them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.spark.jobs import judge_staleness
+from tests.histories.judged import judge, verdict_summary
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import hour, seen
+
+pytestmark = pytest.mark.safety
+
+
+@pytest.mark.parametrize("step", ["_last_commits", "write_summary"])
+def test_nothing_is_judged_by_snapshots_that_are_removed_before_the_summary_is_there(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A restore's record goes with the last snapshot from before it, unless the pruning sees that summary."""
+    for day in range(4):
+        write_snapshot(tmp_path, 24 * day, seen(24 * day))
+    original = getattr(judge_staleness, step)
+
+    def pruned_before(*args: Any) -> Any:
+        limits = PruningLimits(days={FileKind.SNAPSHOT: 1}, keep_newest=1)
+        removed = prune(Layout(tmp_path, CLUSTER), limits, now=hour(72) + timedelta(hours=7), dry_run=False).removed
+        assert len(removed["snapshot"]) == 3
+        return original(*args)
+
+    monkeypatch.setattr(judge_staleness, step, pruned_before)
+    with pytest.raises(SnapshotError, match="removed meanwhile"):
+        judge(tmp_path)
+    assert not verdict_summary(tmp_path, 72).exists()
+    monkeypatch.undo()
+    assert judge(tmp_path)["snapshots_used"] == 1
