@@ -55,6 +55,7 @@ def plan_snapshot(
     ]
     cluster_id = snapshot.manifest.kafka_cluster_id
     history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned
+    kept_alive = KeepAliveRecords(layout, cluster_id).read()  # first: a pruning spares them for the judgement's sake
     verdicts = load_verdicts(layout, judged)
     now = utc_now()
     leases = history.leases(now - RECENT) if history is not None else ()
@@ -67,7 +68,7 @@ def plan_snapshot(
         history=history,
         notes=(*notes, *others),
         owners=NO_OWNERS if file is None else file.owners,
-        kept_alive=KeepAliveRecords(layout, cluster_id).read(),
+        kept_alive=kept_alive,
         notices=read_notices(layout, cluster_id, bounded.rules),
     )
     return plan, save_plan(layout, plan)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.maintenance.plan import plan_snapshot
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 from tests.unit.operators.pruning.test_what_pruning_keeps import MINE, ago, restore, run, snapshot, write
@@ -33,6 +36,24 @@ def test_the_record_of_a_restore_outlives_the_judgements_that_rest_on_snapshots_
     assert len(run(tmp_path, snapshot=3, change=3).removed["snapshot"]) == 1
     assert scene.plan(tmp_path, max_share=1)["counts"]["planned"] == (0 if kept else 1)
     assert record.exists() is kept
+
+
+def test_a_plan_heeds_the_record_whose_judgement_is_taken_back_after_the_plan_has_read_it(
+    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job judges the same snapshot again, and deletes its summary first: a pruning then sees no judgement."""
+    judged = scene.judged_once(admin, tmp_path, ["a"], ["live"])
+    judged_since(tmp_path, scene.CLUSTER, judged, 30)
+    record, _ = restore(tmp_path, 5, "a"), restore(tmp_path, 0)
+
+    def load(*of: Any) -> Verdicts:
+        verdicts = load_verdicts(*of)
+        (tmp_path / scene.CLUSTER / f"summaries/verdicts/{judged}.json").unlink()
+        assert len(run(tmp_path, snapshot=3, change=3).removed["change"]) == 1
+        return verdicts
+
+    monkeypatch.setattr(plan_snapshot, "load_verdicts", load)
+    assert (scene.plan(tmp_path, max_share=1)["counts"]["planned"], record.exists()) == (0, False)
 
 
 @pytest.mark.parametrize(("of", "kept"), [(MINE, True), ("another", False)])
