@@ -58,17 +58,40 @@ def half_written(snapshot_id: str, problem: str) -> str:
     )
 
 
-def newest_to_judge(storage: Storage, folder: str, cluster: str, ids: Sequence[str]) -> str:
+class Manifests:
+    """The manifests of a cluster's snapshots, each read once: an object store is waited for each time.
+
+    :param storage: that of the cluster's folder.
+    """
+
+    def __init__(self, storage: Storage, folder: str, cluster: str) -> None:
+        self._storage, self._folder, self._cluster = storage, folder, cluster
+        self._read: dict[str, SnapshotManifest] = {}
+
+    def backwards(self, ids: Sequence[str], at_once: int = _AT_FIRST) -> Iterator[SnapshotManifest]:
+        """Return those of snapshots from the newest on, and read several at once.
+
+        :param ids: the snapshots, oldest first.
+        """
+        for end in range(len(ids), 0, -at_once):
+            batch = ids[max(0, end - at_once) : end]
+            new = [name for name in batch if name not in self._read]
+            texts = self._storage.read_texts([f"{self._folder}/{paths.manifest(name)}" for name in new])
+            for name, text in zip(new, texts, strict=True):
+                self._read[name] = parse_manifest(text, snapshot_id=name, cluster=self._cluster)
+            yield from (self._read[name] for name in reversed(batch))
+
+
+def newest_to_judge(manifests: Manifests, ids: Sequence[str]) -> str:
     """Return the newest snapshot that did not look for named groups only; the newest of all if there is none.
 
     :param ids: the snapshots to choose from, oldest first.
     """
-    newest_first = _backwards(storage, folder, cluster, ids, _AT_FIRST)
-    return next((found.snapshot_id for found in newest_first if not found.of_named_groups), ids[-1])
+    return next((found.snapshot_id for found in manifests.backwards(ids) if not found.of_named_groups), ids[-1])
 
 
 def newest_complete(
-    storage: Storage, folder: str, cluster: str, ids: Sequence[str], wanted: int
+    manifests: Manifests, ids: Sequence[str], wanted: int
 ) -> tuple[tuple[SnapshotManifest, ...], tuple[SnapshotManifest, ...], list[tuple[str, str]]]:
     """Read manifests from the newest on, until enough of them are complete.
 
@@ -82,7 +105,7 @@ def newest_complete(
     incomplete: list[SnapshotManifest] = []
     skipped: list[tuple[str, str]] = []
     others: list[SnapshotManifest] = []  # by other patterns than the judged one
-    for manifest in _backwards(storage, folder, cluster, ids, max(wanted, _AT_FIRST)):
+    for manifest in manifests.backwards(ids, max(wanted, _AT_FIRST)):
         why = _unfit(manifest, used[0] if used else None)
         if why and not used:
             raise SnapshotError(
@@ -138,14 +161,3 @@ def _looked_for_fewer(scope: Mapping[str, Any], judged: Mapping[str, Any]) -> bo
 
 def _has_patterns(scope: Mapping[str, Any]) -> bool:
     return bool(scope.get("exclude")) or list(scope.get("include", ())) not in ([], ["*"])
-
-
-def _backwards(
-    storage: Storage, folder: str, cluster: str, ids: Sequence[str], at_once: int
-) -> Iterator[SnapshotManifest]:
-    """Read manifests from the newest on, several at once."""
-    for end in range(len(ids), 0, -at_once):
-        batch = ids[max(0, end - at_once) : end]
-        texts = storage.read_texts([f"{folder}/{paths.manifest(snapshot_id)}" for snapshot_id in batch])
-        found = zip(batch, texts, strict=True)
-        yield from reversed([parse_manifest(text, snapshot_id=name, cluster=cluster) for name, text in found])

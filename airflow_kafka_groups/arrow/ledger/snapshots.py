@@ -13,7 +13,7 @@ from datetime import timedelta
 
 from airflow_kafka_groups.arrow.errors import JobError, SnapshotError
 from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.ledger.manifests import FEWER, half_written, newest_complete, newest_to_judge
+from airflow_kafka_groups.arrow.ledger.manifests import FEWER, Manifests, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.ids import is_cluster_name, is_id, time_of
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -88,14 +88,15 @@ def find_history(
             f"snapshot {snapshot_id} has no manifest in {folder}/manifests: it is incomplete or was never taken. "
             f"The newest one there is {ids[-1]}"
         )
-    judged = snapshot_id or (ids[-1] if of_named else newest_to_judge(storage, folder, cluster, ids))
+    read = Manifests(storage, folder, cluster)
+    judged = snapshot_id or (ids[-1] if of_named else newest_to_judge(read, ids))
     if snapshot_id is None:
         skipped += [(newer, FEWER) for newer in ids if newer > judged]
     ids = [candidate for candidate in ids if candidate <= judged]
     if max_days:
         oldest = time_of(judged) - timedelta(days=max_days)
         ids = [candidate for candidate in ids if time_of(candidate) >= oldest]
-    manifests, incomplete, passed_over = newest_complete(storage, folder, cluster, ids, max_snapshots)
+    manifests, incomplete, passed_over = newest_complete(read, ids, max_snapshots)
     incomplete = tuple(each for each in incomplete if each.observed_at >= manifests[0].started_at)
     without_manifest = {name for name, _ in stored if name <= judged} - {name.removesuffix(".json") for name in names}
     skipped += [(name, "data without a manifest: incomplete, ignored") for name in without_manifest]

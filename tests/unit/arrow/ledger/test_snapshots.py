@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.ledger.manifests import newest_complete, parse_manifest
+from airflow_kafka_groups.arrow.ledger.manifests import Manifests, newest_complete, newest_to_judge, parse_manifest
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
 from airflow_kafka_groups.arrow.staleness.reduction import Reduction
@@ -266,9 +266,13 @@ def test_a_report_on_one_snapshot_reads_a_few_manifests(tmp_path: Path) -> None:
             return [texts[Path(path).stem] for path in paths]
 
     storage: Any = Counting()
-    used, _, _ = newest_complete(storage, "folder", CLUSTER, sorted(texts), 1)
+    manifests = Manifests(storage, "folder", CLUSTER)
+    assert newest_to_judge(manifests, sorted(texts)) == max(texts)
+    used, _, _ = newest_complete(manifests, sorted(texts), 1)
     assert [each.snapshot_id for each in used] == [max(texts)]
     assert len(read) <= 8
+    newest_complete(manifests, sorted(texts), 50)
+    assert len(read) == len(set(read)) == 50, "each once"
 
 
 def test_an_empty_manifest_on_disk_stops_the_job(tmp_path: Path) -> None:
