@@ -67,13 +67,16 @@ class JobStorage(Storage):
         return [name for name, kinds in list_kinds(self._at(folder)).items() if True in kinds]
 
     def _files(self, folder: str) -> list[str]:
-        place = self._at(folder)
-        kinds = list_kinds(place)
-        found = {name for name, each in kinds.items() if False in each}
-        # The name of a file itself, as Hadoop lists it: a job that asks is about to replace what has this name. Where
-        # folders are there by themselves, what has something in it is one.
-        own = {place.name} if not (kinds and has_folders(place)) and self._is_file(place) else set()
-        return sorted(found | own)
+        return [name for name, kinds in list_kinds(self._at(folder)).items() if False in kinds]
+
+    def files_at(self, path: str) -> list[str]:
+        """Return what ``files`` does, and the name of a file itself: a job that asks may be about to replace it."""
+        with self._named(f"{path} cannot be listed"):
+            place = self._at(path)
+            kinds = list_kinds(place)
+            # Where folders are there by themselves, what has something in it is one.
+            own = {place.name} if not (kinds and has_folders(place)) and self._is_file(place) else set()
+            return sorted(own.union(name for name, each in kinds.items() if False in each))
 
     def _is_file(self, place: StoragePath) -> bool:
         # To read a folder is an error there, and on Azure it may be read as an empty file.
@@ -117,7 +120,7 @@ class JobStorage(Storage):
         place = self._at(path)
         if has_folders(place):
             return place.name in list_names(place.parent)
-        return self._is_file(place) or bool(list_names(place))
+        return bool(list_names(place)) or self._is_file(place)  # a job looks for folders, each time by a request
 
     def _written_at(self, path: str) -> datetime:
         place: Any = self._at(path)

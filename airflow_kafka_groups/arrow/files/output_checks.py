@@ -28,7 +28,7 @@ def require_replaceable(storage: Storage, folder: str, columns: Collection[str],
     table of somebody else's that Spark wrote.
     """
     own = folder.rpartition("/")[2]  # of a file, its name is listed
-    made = [name for name in storage.files(folder) if name[0] not in "._" or name == own]
+    made = [name for name in storage.files_at(folder) if name[0] not in "._" or name == own]
     folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
     parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
     others = [name for name in made if not _WRITTEN_BY_SPARK.match(name)]

@@ -58,6 +58,10 @@ class Storage(ABC):
     @abstractmethod
     def _files(self, folder: str) -> list[str]: ...
 
+    def files_at(self, path: str) -> list[str]:
+        """Return what ``files`` does, and the name of a file itself that has this path, as Hadoop lists it."""
+        return self.files(path)
+
     def files_below(self, folder: str) -> dict[tuple[str, str], int]:
         """Return the sizes of all files in the folders of a folder by (their folder's name, name)."""
         with self._named(f"{folder} cannot be listed"):

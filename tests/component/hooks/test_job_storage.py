@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,6 +11,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
+from s3fs import S3FileSystem
 
 from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -112,8 +114,8 @@ def test_a_folder_on_azure_is_no_file() -> None:
     base = ObjectStoragePath("abfss://hierarchical@box/kafka")
     storage = JobStorage(base, str(base))
     base.fs.pipe_file(f"{base.path}/out/part-0.parquet", b"rows")
-    assert storage.files(f"{base}/out") == ["part-0.parquet"]
-    assert storage.files(f"{base}/out/part-0.parquet") == ["part-0.parquet"]
+    assert storage.files(f"{base}/out") == storage.files_at(f"{base}/out") == ["part-0.parquet"]
+    assert storage.files_at(f"{base}/out/part-0.parquet") == ["part-0.parquet"]
     assert storage.exists(f"{base}/out")
     assert not storage.exists(f"{base}/nothing")
 
@@ -138,3 +140,22 @@ def test_an_object_is_created_at_once_and_one_that_is_there_stays(bucket: Any) -
     assert not storage.create_whole(place, b"two", aside=f"{bucket}/{CLUSTER}/aside")
     assert storage.read_bytes(place) == b"one"
     assert not storage.exists(f"{bucket}/{CLUSTER}/aside")
+
+
+def test_a_judgement_asks_for_no_file_that_is_not_there_and_for_none_twice(
+    bucket: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each request is waited for, and takes milliseconds of the processor."""
+    judged(bucket, cluster="*")
+    asked = list[tuple[str, str]]()
+    call = S3FileSystem._call_s3
+
+    async def counted(self: Any, method: str, *more: Any, **named: Any) -> Any:
+        asked.append((method, named.get("Key", named.get("Prefix", "")).partition("/kafka-groups/")[2]))
+        return await call(self, method, *more, **named)
+
+    monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    judged(bucket, cluster="*")
+    read = Counter(key for method, key in asked if method == "get_object" and "/verdicts/" not in key)
+    assert len(read) == 3 * 3, "of each snapshot, its manifest, and its observations and theirs"
+    assert set(read.values()) == {1}
