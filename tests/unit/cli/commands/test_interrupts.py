@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from io import BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,14 @@ from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import only_run
+
+
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """What a shell runs in the background ignores interrupts."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def test_an_interrupt_while_a_message_is_written_completes_the_record(
