@@ -32,8 +32,9 @@ from airflow_kafka_groups.backlog.record import (
 from airflow_kafka_groups.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
 
 READ_NOTHING = (
-    "the transform ran no query on the records of {what}, so it may have read nothing, and its offsets count as "
-    "processed. Return the DataFrame (with --output), or write it within the transform"
+    "Spark reports no query on the records of {what}, so the transform may have read nothing, and its offsets count as "
+    "processed. Return the DataFrame (with --output), or write it within the transform. Of rows that it reads as an "
+    "RDD, e.g. by foreachPartition, Spark reports nothing"
 )
 ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
@@ -158,7 +159,7 @@ class Attempt:
                 ranges=one.ranges,
                 repeats=repeats,
             )
-            if not process(context):
+            if not process(context) and not repeats:  # a sink may pass over a slice that it has already, as Delta does
                 self._warn(READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}"))
         self._record.append(PROCESSED, attempt=self._attempt, slice=one.number)
 

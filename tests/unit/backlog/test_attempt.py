@@ -180,6 +180,21 @@ def test_the_intent_is_recorded_before_each_effect_and_the_outcome_after_it(
     assert attempt.warnings == [warning]
 
 
+def killed(context: BacklogContext) -> bool:
+    raise Killed
+
+
+def test_a_sink_may_pass_over_a_repeated_slice_that_it_has(scene: Scene) -> None:
+    """Delta does so, by the transaction that the killed attempt committed: a warning told that nothing was read."""
+    scene.begin(size=0)
+    with pytest.raises(Killed):
+        scene.attempt(scene.record()).do(killed)
+    again = scene.attempt(scene.record())
+    again.do(lambda context: False)
+    assert [warning for warning in again.warnings if "no query" in warning] == []
+    assert len(again.warnings) == 1
+
+
 @pytest.mark.parametrize(
     ("kind", "processed", "sent"),
     [(ATTEMPT, 0, 0), (PROCESSING, 0, 0), (PROCESSED, 1, 0), (COMMIT, 1, 1), (ENDED, 1, 1)],
