@@ -17,7 +17,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from threading import Thread
 from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
@@ -36,8 +35,8 @@ from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, options
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.logs import warn
 
-_READ_WAIT_S = 10.0
-"""How long Spark may take to report a query that has ended."""
+_READ_WAIT_MS = 10_000
+"""How long Spark may take to report queries that have ended."""
 
 
 def process_backlog(
@@ -106,14 +105,12 @@ def reads_of(rows: DataFrame) -> tuple[DataFrame, Callable[[], bool]]:
     observation = Observation(f"reads-{uuid.uuid4().hex[:8]}")
     observed = rows.observe(observation, F.count(F.lit(1)).alias("rows"))
 
-    def wait() -> None:
-        with suppress(*SPARK_ERRORS):  # a query that failed did read
-            observation.get  # noqa: B018 - waits for the first query
-
     def was_read() -> bool:
-        waiting = Thread(target=wait, name="reads", daemon=True)  # `get` waits forever if there is no query
-        waiting.start()
-        waiting.join(_READ_WAIT_S)
-        return not waiting.is_alive()
+        bus: Any = rows.sparkSession._jsc.sc().listenerBus()
+        with suppress(*SPARK_ERRORS):  # a busy application has more to report
+            bus.waitUntilEmpty(_READ_WAIT_MS)  # what a query that has ended reports is in it
+        # In Python, one can only wait for a query, forever if there is none. One that failed did read.
+        jvm_observation: Any = observation._jo
+        return bool(jvm_observation.future().isCompleted())
 
     return observed, was_read

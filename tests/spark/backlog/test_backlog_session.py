@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -117,9 +118,8 @@ def test_a_transform_may_use_threads_and_job_groups(
 
 
 def test_a_transform_that_reads_nothing_is_a_warning(
-    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.spark.backlog.process._READ_WAIT_S", 1.0)
     fill(kafka, {("bs-l", 0): 3})
     commit_offsets(kafka, {"bs-l": {("bs-l", 0): 1}})
 
@@ -252,3 +252,13 @@ def test_a_session_of_spark_connect_is_refused_in_a_sentence(tmp_path: Path) -> 
     }.items():
         with pytest.raises(JobError, match=f"{what} needs the driver's JVM, and this is a Spark Connect session"):
             call()
+
+
+@pytest.mark.parametrize("transform", [lambda rows: None, lambda rows: rows.rdd.count()], ids=["nothing", "an RDD"])
+def test_whether_a_query_has_read_is_known_at_once(spark: SparkSession, transform: Callable[[DataFrame], Any]) -> None:
+    """It took ten seconds for each slice, also for a sink that writes by foreachPartition."""
+    rows, was_read = reads_of(spark.range(3))
+    transform(rows)
+    started = time.monotonic()
+    assert not was_read()
+    assert time.monotonic() - started < 5
