@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.arrow.staleness import segments
-from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, places_of, valid_of
+from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
@@ -150,7 +150,8 @@ def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     found = encoded(column)
     each = [blake2b(text.encode(), digest_size=8).digest() for text in found.dictionary.to_pylist()]
     known = np.append(np.frombuffer(b"".join(each), np.uint64), _NO_METADATA)
-    return known.take(places_of(found, len(each)))
+    hashes: npt.NDArray[np.uint64] = known[found.indices.fill_null(len(each)).to_numpy(zero_copy_only=False)]
+    return hashes
 
 
 def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snapshot_id: str) -> pa.Table:

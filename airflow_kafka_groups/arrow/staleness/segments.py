@@ -92,7 +92,8 @@ class Strings(NamedTuple):
         place = np.empty(len(order) + 1, np.int64)
         place[order.to_numpy()] = np.arange(len(order))
         place[-1] = len(order)
-        return cls(place.take(places_of(found, len(order))), found.dictionary.take(order))
+        indices = found.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+        return cls(place[indices], found.dictionary.take(order))
 
     def take(self, order: Ints) -> Strings:
         """Return the strings in another order."""
@@ -116,15 +117,6 @@ def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a column of strings as one dictionary and places in it."""
     whole = column.combine_chunks()
     return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
-
-
-def places_of(column: pa.DictionaryArray, null: int) -> Ints:
-    """Return the places of a column in its dictionary.
-
-    :param null: the place of null.
-    """
-    places: Ints = column.indices.fill_null(null).cast(pa.int64()).to_numpy()  # numpy takes by no others as fast
-    return places
 
 
 def valid_of(column: pa.ChunkedArray) -> Bools:
