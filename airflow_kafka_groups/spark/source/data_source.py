@@ -6,7 +6,8 @@ else, are imported by those that need them.
 
 from __future__ import annotations
 
-from collections.abc import MutableMapping
+from functools import cached_property
+from typing import NoReturn
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
@@ -18,6 +19,10 @@ from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
+_ONLY_READS = (
+    "kafka_groups only reads groups. To change the offsets of a group, which must not be in use, use "
+    "AlterGroupOffsetsOperator or ResetGroupOffsetsOperator; process_group_backlog commits what it has processed"
+)
 
 
 class KafkaGroupsDataSource(DataSource):
@@ -27,9 +32,10 @@ class KafkaGroupsDataSource(DataSource):
     every session; ``register`` uses the one that does.
     """
 
-    def __init__(self, options: MutableMapping[str, str]) -> None:
-        super().__init__(options)
-        self.parsed = SourceOptions.parse(options)
+    @cached_property
+    def parsed(self) -> SourceOptions:
+        """The options, once they are needed."""
+        return SourceOptions.parse(self.options)
 
     @classmethod
     def name(cls) -> str:
@@ -51,6 +57,14 @@ class KafkaGroupsDataSource(DataSource):
         from airflow_kafka_groups.spark.source.stream import ChangesReader
 
         return ChangesReader(self._checked(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raise ``NotImplementedError``: what changes offsets has checks of its own."""
+        raise NotImplementedError(_ONLY_READS)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
+        """Raise ``NotImplementedError``, as ``writer`` does."""
+        raise NotImplementedError(_ONLY_READS)
 
     def _for_batch(self, schema: StructType) -> SourceOptions:
         if self.parsed.state_path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -187,6 +188,16 @@ def test_brokers_that_cannot_be_reached_are_told_with_the_machine_and_the_remedy
         SourceError, match=r"the executor on .* cannot read the groups: .*127\.0\.0\.1:1.*check bootstrap"
     ):
         GroupsReader(options).read(chunk_of("g"))
+
+
+def test_writing_is_refused_with_what_to_use_instead(spark: SparkSession, tmp_path: Path) -> None:
+    register(spark)
+    rows = spark.range(1)
+    with pytest.raises(PySparkException, match=r"kafka_groups only reads groups.* AlterGroupOffsetsOperator"):
+        rows.write.format("kafka_groups").mode("append").save()
+    stream = spark.readStream.format("rate").load().writeStream.format("kafka_groups").trigger(availableNow=True)
+    with pytest.raises(PySparkException, match="kafka_groups only reads groups"):
+        stream.option("checkpointLocation", str(tmp_path)).start().awaitTermination(60)
 
 
 def test_an_unknown_option_and_a_schema_are_refused_at_load(spark: SparkSession) -> None:
