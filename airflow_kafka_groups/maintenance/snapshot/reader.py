@@ -231,11 +231,9 @@ class SnapshotReader:
         """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
         import pyarrow.compute as pc
 
-        found: set[str] = set()
-        for name, _ in self.manifest.files:
-            for batch in self._batches(name, set(group_ids), ["group_id", "topic"]):
-                found.update(pc.unique(batch["topic"]).drop_null().to_pylist())
-        return found
+        files = [name for name, _ in self.manifest.files]
+        batches = (batch for name in files for batch in self._batches(name, set(group_ids), ["group_id", "topic"]))
+        return {topic for batch in batches for topic in pc.unique(batch["topic"]).drop_null().to_pylist()}
 
     @contextmanager
     def _parquet(self, name: str) -> Iterator[Any]:
@@ -260,8 +258,12 @@ class SnapshotReader:
 
         keep = None if wanted is None else column(sorted(wanted), pa.string())
         with self._parquet(name) as parquet:
+            left = parquet.metadata.num_rows
             for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
+                left -= len(batch)
                 yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+        if left:  # a page whose header is damaged is passed over, as that of another kind
+            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {left} rows are missing")
 
     def _whole_groups(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
         try:
