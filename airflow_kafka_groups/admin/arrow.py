@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, repeat
+from airflow_kafka_groups.arrow.values import as_column, column, literal, repeat
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE
 

@@ -140,7 +140,7 @@ def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
 
     :param cluster: the cluster's folder; ``None`` for the connection's id.
     """
-    from airflow_kafka_groups.admin.arrow_values import use_system_allocator
+    from airflow_kafka_groups.arrow.values import use_system_allocator
     from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, cluster_folder
 
     use_system_allocator()  # whatever opens a storage reads or writes large tables there

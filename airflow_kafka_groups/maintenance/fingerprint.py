@@ -17,7 +17,7 @@ from itertools import chain, pairwise
 from operator import itemgetter, lt
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
+from airflow_kafka_groups.arrow.values import column, fill_nulls, literal, repeat
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 
 OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")

@@ -14,6 +14,8 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
+from tests.histories.lake import CLUSTER, write_snapshot
+from tests.histories.shorthand import seen
 from tests.unit.maintenance.scene import layout_in
 
 CLIENTS = ("airflow", "pyspark", "confluent_kafka", "pyarrow", "pandas")
@@ -88,9 +90,8 @@ def test_a_snapshot_by_the_command_line_imports_no_airflow(tmp_path: Path) -> No
     assert done.stdout.split() == ["1", "False"], done.stderr
 
 
-_JOB = """
-import asyncio, sys
-from pathlib import Path
+_NO_PANDAS = """
+import sys
 
 class NoPandas:
     def find_spec(self, name, path=None, target=None):
@@ -98,6 +99,10 @@ class NoPandas:
             raise RuntimeError("pandas is imported")
 
 sys.meta_path.insert(0, NoPandas())
+"""
+_JOB = f"""{_NO_PANDAS}
+import asyncio
+from pathlib import Path
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -124,7 +129,7 @@ async def job(layout, snapshot_id):
     make_report(layout, plan)
     changes = await propose_restore(admin, layout, plan.plan_id)
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
-    assert {item.outcome.value for item in results} == {"changed"}, results
+    assert {{item.outcome.value for item in results}} == {{"changed"}}, results
 
 asyncio.run(job(layout_in(Path(sys.argv[1])), sys.argv[2]))
 """
@@ -150,6 +155,19 @@ async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None
     job = [sys.executable, "-c", _JOB, str(tmp_path), summary.snapshot_id]
     done = await asyncio.to_thread(subprocess.run, job, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_judgement_without_spark_imports_no_pandas(tmp_path: Path) -> None:
+    pytest.importorskip("pandas", reason="nothing could import it")
+    for number in range(3):  # a group with contradictory rows, one without offsets, one that could not be read
+        contradicts = [*seen(number, group="b"), *seen(number, group="b", offsets={("t", 1): 7}, state="Stable")]
+        others = [*seen(number, group="c", offsets={}), *seen(number, group="d", error="time-out", coordinator=None)]
+        write_snapshot(tmp_path, number, [*seen(number, group="a"), *contradicts, *others])
+    program = f"{_NO_PANDAS}\nimport runpy\nrunpy.run_module('airflow_kafka_groups.spark', run_name='__main__')"
+    job = ["judge_staleness", "--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle", "1h", "--max-gap", "1d"]
+    for _ in range(2):  # the second time from observations
+        done = subprocess.run([sys.executable, "-c", program, *job], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.parametrize(("named", "used"), [(None, "system"), ("mimalloc", "mimalloc")])

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition
+from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 
@@ -33,7 +34,7 @@ TIMESTAMPS = pa.schema(
 
 # A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
 _LATEST_MS = 9_000_000_000_000_000
-_NO_NUMBER, NO_TIME = pa.scalar(None, pa.int64()), pa.scalar(None, pa.float64())
+_NO_NUMBER, NO_TIME = literal(None, pa.int64()), literal(None, pa.float64())
 
 
 def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa.Table:

@@ -17,6 +17,7 @@ from airflow_kafka_groups.arrow.staleness.observation_manifest import Observatio
 from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
@@ -102,8 +103,14 @@ def write_verdicts(
             for row in part:
                 groups[row["verdict"]] += 1
                 lag[row["verdict"]] += row["lag"] or 0
-            yield pa.Table.from_pylist(part, _SCHEMA)
+            yield pa.table([_column(part, field) for field in _SCHEMA], schema=_SCHEMA)
 
     folder = ReplacedFolder(storage, output)
     folder.write(_SCHEMA, counted(), rows_of_a_file=1)
     return groups, lag, folder.verify("verdicts", "judged")
+
+
+def _column(rows: Sequence[Mapping[str, Any]], field: pa.Field) -> pa.Array:
+    """Return a column of verdicts, whose times are microseconds."""
+    stored = pa.int64() if pa.types.is_timestamp(field.type) else field.type
+    return column([row.get(field.name) for row in rows], stored).cast(field.type)

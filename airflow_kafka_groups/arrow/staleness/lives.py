@@ -30,6 +30,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.arrow.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
+from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.group_states import GroupState
 
 _NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
@@ -249,5 +250,5 @@ class Lives:
 
 
 def _is(column: pa.ChunkedArray, value: str) -> Bools:
-    same: Bools = pc.equal(column, str(value)).to_numpy()
+    same: Bools = pc.equal(column, literal(str(value))).to_numpy()
     return same

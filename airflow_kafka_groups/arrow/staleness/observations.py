@@ -21,15 +21,17 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow import values
 from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.arrow.staleness import segments
 from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
+from airflow_kafka_groups.arrow.values import fill_nulls, literal, of_numpy
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 
-CARRIED = (sys.modules[__name__], segments, snapshot_rows, columns)
+CARRIED = (sys.modules[__name__], segments, snapshot_rows, values, columns)
 """The modules that a task needs."""
 
 _SCHEMA = unchecked_schema(OBSERVATION_COLUMNS)
@@ -150,7 +152,7 @@ def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     found = encoded(column)
     each = [blake2b(text.encode(), digest_size=8).digest() for text in found.dictionary.to_pylist()]
     known = np.append(np.frombuffer(b"".join(each), np.uint64), _NO_METADATA)
-    hashes: npt.NDArray[np.uint64] = known[found.indices.fill_null(len(each)).to_numpy(zero_copy_only=False)]
+    hashes: npt.NDArray[np.uint64] = known[fill_nulls(found.indices, len(each)).to_numpy()]
     return hashes
 
 
@@ -167,8 +169,10 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
     error = texts["error"].pick(np.minimum, begins)
     contradicts = np.logical_or.reduce([texts[name].differ(begins) for name in _SAME])
     if contradicts.any():
-        error = pc.coalesce(error, pc.if_else(pa.array(contradicts), _CONTRADICTION, pa.scalar(None, pa.string())))
-    made |= {"run_id": pa.repeat(snapshot_id, len(begins)), "error": error}
+        error = pc.coalesce(
+            error, pc.if_else(of_numpy(contradicts), literal(_CONTRADICTION), literal(None, pa.string()))
+        )
+    made |= {"run_id": pa.repeat(literal(snapshot_id), len(begins)), "error": error}
     for name, column in numbers.items():
         combine = _COMBINED_BY.get(name, Numbers.sum)
         made[name] = combine(column, begins).stored(_SCHEMA.field(name).type)

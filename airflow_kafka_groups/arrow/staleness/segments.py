@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow.values import fill_nulls, of_numpy
+
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
@@ -33,7 +35,7 @@ class Numbers(NamedTuple):
         found = column.cast(pa.int64())
         if not found.null_count:
             return cls(found.to_numpy())
-        return cls(found.fill_null(null).to_numpy(), valid_of(column))
+        return cls(fill_nulls(found, null).to_numpy(), valid_of(column))
 
     @property
     def known(self) -> Bools:
@@ -68,8 +70,7 @@ class Numbers(NamedTuple):
 
     def stored(self, kind: pa.DataType) -> pa.Array:
         """Return the column as Arrow stores it."""
-        stored = pa.int64() if pa.types.is_timestamp(kind) else kind
-        return pa.array(self.values, stored, mask=None if self.valid is None else ~self.valid).cast(kind)
+        return of_numpy(self.values, self.valid).cast(kind)
 
     def _or(self, null: int) -> Ints:
         return self.values if self.valid is None else np.where(self.valid, self.values, null)
@@ -92,7 +93,7 @@ class Strings(NamedTuple):
         place = np.empty(len(order) + 1, np.int64)
         place[order.to_numpy()] = np.arange(len(order))
         place[-1] = len(order)
-        indices = found.indices.fill_null(len(order)).to_numpy(zero_copy_only=False)
+        indices = fill_nulls(found.indices, len(order)).to_numpy()
         return cls(place[indices], found.dictionary.take(order))
 
     def take(self, order: Ints) -> Strings:
@@ -102,7 +103,7 @@ class Strings(NamedTuple):
     def pick(self, of_two: np.ufunc, begins: Ints) -> pa.Array:
         """Return the first string of each segment by their order (``np.minimum``), or the last; null counts as last."""
         places = self.places if len(begins) == len(self.places) else of_two.reduceat(self.places, begins)
-        return self.known.take(pa.array(places, mask=places == len(self.known)))
+        return self.known.take(of_numpy(places, places != len(self.known)))
 
     def differ(self, begins: Ints) -> Bools:
         """Return which segments have several strings."""

@@ -15,7 +15,7 @@ from itertools import pairwise
 from types import MappingProxyType
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import fill_nulls, literal, release_unused
+from airflow_kafka_groups.arrow.values import fill_nulls, literal, release_unused
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.paths import BACKUPS

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from airflow_kafka_groups.admin.arrow import as_array, packed_rows
-from airflow_kafka_groups.admin.arrow_values import column, fill_nulls, literal, repeat
+from airflow_kafka_groups.arrow.values import column, fill_nulls, literal, repeat
 from airflow_kafka_groups.maintenance.snapshot.group_blocks import GroupBlock
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets
 from airflow_kafka_groups.models.group_offsets import PACKED_ROW_SIZE

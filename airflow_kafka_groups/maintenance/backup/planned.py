@@ -18,8 +18,8 @@ import secrets
 from collections.abc import Mapping, Set
 from datetime import datetime
 
-from airflow_kafka_groups.admin.arrow_values import column, release_unused
 from airflow_kafka_groups.admin.results import collection_paused
+from airflow_kafka_groups.arrow.values import column, release_unused
 from airflow_kafka_groups.contracts.columns import BACKUP_COLUMNS
 from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
 from airflow_kafka_groups.maintenance.backup.file import (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest

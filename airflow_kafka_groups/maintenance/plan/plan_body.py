@@ -9,7 +9,7 @@ import io
 from collections.abc import Sequence
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import column, literal, release_unused
+from airflow_kafka_groups.arrow.values import column, literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.maintenance.plan.plan_rows import (

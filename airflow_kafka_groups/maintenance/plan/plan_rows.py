@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time

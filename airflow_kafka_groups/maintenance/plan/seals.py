@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import literal
+from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import PLAN_FORMATS, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.paths import plan_body

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
-from airflow_kafka_groups.admin.arrow_values import literal, release_unused
+from airflow_kafka_groups.arrow.values import literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence

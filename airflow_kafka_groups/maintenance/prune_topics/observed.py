@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.admin.arrow_values import column, literal
+from airflow_kafka_groups.arrow.values import column, literal
 from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS, fingerprints

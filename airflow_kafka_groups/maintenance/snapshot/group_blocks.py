@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from airflow_kafka_groups.admin.arrow_values import column, repeat
+from airflow_kafka_groups.arrow.values import column, repeat
 from airflow_kafka_groups.maintenance.fingerprint import fingerprints
 
 BATCH_ROWS = 32_768

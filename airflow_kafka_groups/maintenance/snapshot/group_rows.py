@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.admin.arrow import OffsetColumns, OffsetRows, null_if_negative
-from airflow_kafka_groups.admin.arrow_values import as_column, column, literal
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.arrow.values import as_column, column, literal
 from airflow_kafka_groups.exceptions import PartitionOffsetsError
 from airflow_kafka_groups.models import GroupOffsets, TopicOffsets, TopicPartition
 

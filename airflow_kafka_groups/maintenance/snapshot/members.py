@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest

@@ -10,7 +10,7 @@ from itertools import islice, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_kafka_groups.admin.arrow_values import column, literal
+from airflow_kafka_groups.arrow.values import column, literal
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.ids import time_of

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import COMPLETE_SUBSCRIPTION_COLUMNS, SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest, SubscriptionsFile

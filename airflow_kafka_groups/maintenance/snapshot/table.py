@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import IO, Any, NamedTuple
 
-from airflow_kafka_groups.admin.arrow_values import as_column, column, literal, release_unused
+from airflow_kafka_groups.arrow.values import as_column, column, literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
-from airflow_kafka_groups.admin.arrow_values import column
+from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.models import GroupListing
 

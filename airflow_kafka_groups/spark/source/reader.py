@@ -23,8 +23,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.admin.arrow_values import as_column
 from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.arrow.values import as_column
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter

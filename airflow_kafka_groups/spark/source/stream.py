@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-from airflow_kafka_groups.admin.arrow_values import as_column
+from airflow_kafka_groups.arrow.values import as_column
 from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.exceptions import ConfigurationError

@@ -1,4 +1,4 @@
-"""Arrow columns and single values made of Python's, without pandas.
+"""Arrow columns and single values made of Python's and numpy's, without pandas.
 
 ``pyarrow.array``, ``pyarrow.scalar`` and a number or string among the arguments of ``pyarrow.compute`` import pandas
 where it is installed, to see whether what they were given is of it. That takes half a second of processor time and
@@ -31,10 +31,27 @@ def as_column(kind: Any, values: array[int]) -> Any:
     return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(values)])
 
 
-def column(values: Sequence[Any], kind: Any) -> Any:
-    """Make a column of strings, booleans, whole numbers, lists of these, or times; ``None`` is a null.
+def of_numpy(values: Any, known: Any = None) -> Any:
+    """Return a column of int64, float64 or booleans; numbers are looked at in numpy's own memory.
 
-    :param kind: Arrow's type: string, bool, int32, int64, list, or timestamp in microseconds.
+    :param values: a numpy array without gaps.
+    :param known: a numpy array of booleans: which values are not null. Default: all.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    kinds = {"i": pa.int64(), "f": pa.float64(), "b": pa.bool_()}
+    data, nulls = (
+        None if part is None else pa.py_buffer(np.packbits(part, bitorder="little") if part.dtype == np.bool_ else part)
+        for part in (values, known)
+    )
+    return pa.Array.from_buffers(kinds[values.dtype.kind], len(values), [nulls, data])
+
+
+def column(values: Sequence[Any], kind: Any) -> Any:
+    """Make a column of strings, booleans, numbers, lists of these, or times; ``None`` is a null.
+
+    :param kind: Arrow's type: string, bool, int32, int64, float64, list, or timestamp in microseconds.
 
     Raises ``TypeError`` for a value or a type that is none of these, or a time without a zone, and ``OverflowError``
     for a number that is too large.
@@ -57,6 +74,8 @@ def column(values: Sequence[Any], kind: Any) -> Any:
     elif pa.types.is_signed_integer(kind):
         numbers = array("i" if kind.bit_width == 32 else "q", values)
         buffers = [pa.py_buffer(numbers)]
+    elif pa.types.is_float64(kind):
+        buffers = [pa.py_buffer(array("d", values))]
     elif pa.types.is_timestamp(kind) and kind.unit == "us":
         # Whole numbers: a float of seconds has no microseconds left after the year 2106.
         micros = array("q", [value and (value - _EPOCH) // _MICROSECOND for value in values])
