@@ -16,6 +16,7 @@ from typing import Any
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.spark.options import check_folder
+from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 
 Summary = dict[str, Any]
@@ -72,7 +73,7 @@ class Program:
         arguments = self.parse_arguments(argv)
         with SessionOnDemand(self.job) as session:
             try:
-                summary = self.run(session if self.starts_later else session.start(), arguments)
+                summary = self._run(session, arguments)
             except JobError as exc:
                 print(f"{self.job}: error: {self.say(exc)}", file=sys.stderr)
                 return exc.exit_code
@@ -86,6 +87,13 @@ class Program:
             print(f"{self.job}: error: failed for {', '.join(summary['failed'])}: see above", file=sys.stderr)
             return PARTLY_FAILED
         return 0
+
+    def _run(self, session: SessionOnDemand, arguments: argparse.Namespace) -> Summary:
+        try:
+            return self.run(session if self.starts_later else session.start(), arguments)
+        except ModuleNotFoundError:  # a job that began without Spark imports it when something needs it
+            require_pyspark()
+            raise
 
 
 def write_summary(storage: Storage, path: str, summary: Summary) -> None:

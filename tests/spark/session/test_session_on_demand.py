@@ -102,8 +102,7 @@ def test_what_needs_spark_is_told_that_it_does_not_start(tmp_path: Path, more: l
     assert "judge_staleness: error: Spark does not start: " in done.stderr.splitlines()[-1]
     done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more, SPARK_HOME=str(tmp_path))
     assert "judge_staleness: error: Spark does not start: [Errno 2] No such file" in done.stderr.splitlines()[-1]
-    without = "import sys\nfrom importlib import util\nfind = util.find_spec\n"
-    without += "util.find_spec = lambda name, *_: None if name == 'pyspark' else find(name)"
+    without = "import sys\nsys.modules.update(pyspark=None, py4j=None)"
     done = run_alone("judge_staleness", str(tmp_path), *IDLE, *more, python=without)
     assert done.returncode == 1
     assert "has no pyspark: start it by spark-submit, or install airflow-kafka-groups[spark]" in done.stderr
