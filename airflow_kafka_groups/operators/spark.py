@@ -33,6 +33,7 @@ from airflow_kafka_groups.operators.support.spark_connection import (
     driver_env,
     submit_hook,
     why_not_here,
+    wrong_argument,
 )
 from airflow_kafka_groups.transport.private_folder import private_folder
 
@@ -193,7 +194,12 @@ class KafkaSparkSubmitOperator(KafkaGroupsOperator):
                 given += ["--kafka-properties", path.name if shipped else str(path)]
             self._submitted = submit_hook(arguments, given)
             self._require_alive()
-            self._submitted.submit(application)
+            try:
+                self._submitted.submit(application)
+            except Exception as exc:
+                if job and (why := wrong_argument(self._submitted)):
+                    raise ConfigurationError(self.application, None, f"has a wrong argument: {why}") from exc
+                raise
 
     def _require_alive(self) -> None:
         if self._killed:

@@ -11,6 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.contracts.driver_jvm import quick_driver
 from airflow_kafka_groups.contracts.spark_versions import OLDEST_JAVA
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -70,6 +71,18 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     if driver_env(arguments) == _DRIVER_ENV["yarn"]:
         made._env = arguments.get("env_vars")  # spark-submit itself reads some, such as HADOOP_CONF_DIR
     return made
+
+
+def wrong_argument(hook: Any) -> str | None:
+    """Return what a job of this package said of a wrong argument before it ended; ``None`` if it ended otherwise.
+
+    :param hook: what has submitted it.
+    """
+    started = getattr(hook, "_submit_sp", None)
+    if started is None or started.returncode != ArgumentError.exit_code:
+        return None
+    lines = reversed(getattr(hook, "_last_submit_log_lines", ()))  # newer versions of Airflow's hook have them
+    return next((said for line in lines if (said := line.partition(": error: ")[2])), "see its last line above")
 
 
 def why_not_here(arguments: Mapping[str, Any]) -> str | None:

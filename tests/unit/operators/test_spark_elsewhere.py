@@ -150,6 +150,29 @@ def test_a_tracking_that_only_airflows_operator_has_is_refused(
     assert os.listdir(submitted.program.parent).count("words") == 0
 
 
+@pytest.mark.parametrize(
+    ("code", "application", "is_final"),
+    [(2, "judge_staleness", True), (1, "judge_staleness", False), (2, "/my/job.jar", False)],
+)
+@pytest.mark.parametrize("said", ["judge_staleness: error: --max-days (got -1.0): give 0 (no limit)", ""])
+def test_a_wrong_argument_of_a_job_is_not_tried_again(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, code: int, application: str, is_final: bool, said: str
+) -> None:
+    """The next try would start Spark to hear the same. What exit code 2 is in somebody else's job, nobody knows."""
+    submitted.answer(said)
+    with submitted.program.open("a") as program:
+        program.write(f"echo INFO ShutdownHookManager\nexit {code}\n")
+    spark = {"spark_binary": str(submitted.program)}
+    monkeypatch.setenv("AIRFLOW_CONN_SPARK_DEFAULT", json.dumps({"conn_type": "spark", "host": "local[1]"}))
+    task = KafkaSparkSubmitOperator(task_id="t", application=application, kafka="off", spark=spark)
+    with pytest.raises(Exception, match="has a wrong argument" if is_final else f"Error code is: {code}") as caught:
+        task.execute({})
+    assert isinstance(caught.value, ConfigurationError) == is_final
+    if is_final:
+        why = said.partition("error: ")[2] or "see its last line above"
+        assert str(caught.value) == f"judge_staleness: has a wrong argument: {why}"
+
+
 def test_a_task_s_page_shows_no_secret_of_spark() -> None:
     """Airflow masks values by their names, of which it knows neither Azure's nor JAAS."""
     conf = {
