@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _CALL_SITES = "spark.python.sql.dataFrameDebugging.enabled"
-_NO_SESSION = "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
+_STOPPED = "stopped SparkContext"
+"""What Spark says, after a minute, where no master has answered."""
 
 
 class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
@@ -119,11 +120,20 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
                 spark = SparkSession.builder.appName(self._job).config(_CALL_SITES, "false").getOrCreate()
             except (OSError, *SPARK_ERRORS) as exc:  # also where SPARK_HOME has no spark-submit
                 print(exc, file=sys.stderr)
-                raise JobError(f"Spark does not start: {first_line(exc)} {_NO_SESSION}") from exc
+                raise JobError(f"Spark does not start: {first_line(exc)} {_remedy(exc)}") from exc
             self._ends.callback(spark.stop)
         self._ends.enter_context(settings_kept(spark, *SETTINGS))
         self._ends.enter_context(options_hidden(spark))
         return spark
+
+
+def _remedy(exc: Exception) -> str:
+    if _STOPPED not in first_line(exc):
+        return "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
+    from pyspark import SparkConf
+
+    master = SparkConf().get("spark.master")
+    return f"The cluster did not take the application: check that {master} is its master, runs, and can be reached"
 
 
 def _has_jvm() -> bool:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.errors import PySparkAttributeError, PySparkRuntimeError
+from pyspark import SparkConf
+from pyspark.errors import PySparkAttributeError, PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
@@ -42,6 +43,23 @@ def test_a_machine_without_java_is_told_in_the_last_line(
     assert last.endswith(
         "Check that Java 17 or newer is there (JAVA_HOME, or java on the PATH), and what it wrote above"
     )
+
+
+def test_a_master_that_does_not_answer_is_named_and_not_java(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Spark gives up after a minute, and goes on with a context that it has stopped."""
+
+    def stopped(_: Any) -> SparkSession:
+        raise PySparkException("Cannot call methods on a stopped SparkContext.\nThis stopped SparkContext was …")
+
+    monkeypatch.setattr(session_on_demand, "_running_session", lambda: None)
+    monkeypatch.setattr(SparkSession.Builder, "getOrCreate", stopped)
+    monkeypatch.setattr(SparkConf, "get", lambda *_: "spark://m:7077")
+    assert roll_up.main(["--base", "/b", "--output", "/o"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "Java" not in last
+    assert last.endswith("check that spark://m:7077 is its master, runs, and can be reached")
 
 
 def test_a_python_without_pyspark_is_told_the_remedy(
