@@ -61,6 +61,7 @@ class Program:
         try:
             check_folder("--base", getattr(arguments, "base", None))  # not every job has one
             self.check(arguments)
+            check_folder("--output", getattr(arguments, "output", None))
         except ArgumentError as exc:
             parser.error(str(exc))
         return arguments

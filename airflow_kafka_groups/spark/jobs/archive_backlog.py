@@ -43,7 +43,7 @@ from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
@@ -76,7 +76,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
-    check_folder("--output", arguments.output)
     if bool(arguments.plan_id) == bool(arguments.group):
         raise ArgumentError("--plan-id", arguments.plan_id, "give either a plan or groups (--group)")
     if arguments.output is None and arguments.format.lower() != "parquet":

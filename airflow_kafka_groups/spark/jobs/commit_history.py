@@ -37,7 +37,6 @@ from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
     add_table,
-    check_folder,
     check_tables,
     folder_path,
 )
@@ -95,7 +94,6 @@ def _check(arguments: argparse.Namespace) -> None:
     arguments.run_id = arguments.run_id or ids.new_id(datetime.now(UTC))
     if not ids.is_cluster_name(arguments.run_id):
         raise ArgumentError("--run-id", arguments.run_id, ids.CLUSTER_NAME_RULE)
-    check_folder("--output", arguments.output)
     check_tables(arguments.table, _TABLES["groups"][2], arguments.groups_table)
 
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, check_folder, folder_path
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
@@ -55,7 +55,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _check(arguments: argparse.Namespace) -> None:
     check_cluster(arguments.cluster)
-    check_folder("--output", arguments.output)
     if arguments.max_lookups < 1:
         raise ArgumentError("--max-lookups", arguments.max_lookups, "give 1 or more")
 

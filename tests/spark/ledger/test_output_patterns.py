@@ -9,11 +9,19 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report
+from airflow_kafka_groups.spark.jobs import (
+    archive_backlog,
+    commit_history,
+    judge_staleness,
+    lag_report,
+    process_group_backlog,
+    roll_up,
+)
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
 
 pytestmark = pytest.mark.spark
+PATTERNS = ("/out/*", "/out{a,b}", "s3a://bucket/o[1]")
 
 
 @pytest.mark.parametrize("job", [lag_report, judge_staleness])
@@ -44,10 +52,28 @@ def test_the_rows_of_another_folder_are_not_written_to_the_table(
         (archive_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
     ],
 )
-@pytest.mark.parametrize("output", ["", "/", "/out/*", "/out{a,b}", "s3a://bucket/o[1]"])
+@pytest.mark.parametrize("output", ["", "/", *PATTERNS])
 def test_an_output_that_is_a_pattern_or_nothing_is_named(
     capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
 ) -> None:
     with pytest.raises(SystemExit):
         parse(["--base", "/b", "--cluster", "c", "--output", output, *others])
     assert "give a folder or URI without any of * ? [ ] { }" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("parse", "others"),
+    [
+        (process_group_backlog.parse_arguments, ["--kafka-properties", "k", "--group", "g"]),
+        (roll_up.parse_arguments, ["--base", "/b"]),
+        (commit_history.parse_arguments, ["--kafka-properties", "k"]),
+    ],
+)
+@pytest.mark.parametrize("output", PATTERNS)
+def test_rows_that_nobody_could_read_are_not_written(
+    capsys: pytest.CaptureFixture[str], parse: Callable[..., Any], others: list[str], output: str
+) -> None:
+    """Of a backlog, they would be committed besides."""
+    with pytest.raises(SystemExit):
+        parse(["--output", output, *others])
+    assert f"--output (got {output!r}): give a folder or URI without any of * ? [ ] {{ }}" in capsys.readouterr().err
