@@ -181,7 +181,8 @@ def _transformed(transform: Transform, records: DataFrame, context: BacklogConte
         raise
     except (Exception, SystemExit) as exc:  # the user's code: whatever it raises, nothing may be committed
         traceback.print_exc()
-        raise JobError(f"the transform failed: {type(exc).__name__}: {exc}. Its slice was not committed") from exc
+        why = f"the transform failed: {type(exc).__name__}: {first_line(exc)}. Its slice was not committed"
+        raise JobError(why) from exc
     if made is not None and not isinstance(made, DataFrame):
         raise JobError(f"the transform returned a {type(made).__name__}, not a DataFrame or None")
     return made

@@ -60,7 +60,7 @@ def test_a_transform_that_fails_commits_nothing(
 
     def fails(records: DataFrame) -> None:
         seen.append(records.count())
-        raise ValueError("no such customer")
+        raise ValueError("no such customer\nin the list")
 
     def leaves(records: DataFrame) -> None:
         records.count()
