@@ -24,6 +24,9 @@ JOBS = {
     "roll_up": "roll up the verdicts of all clusters by day",
     "lag_report": "report how far groups lag, in messages and seconds",
 }
+_EXIT_CODES = """
+Exit codes: 0 done; 1 failed; 2 a wrong argument; 3 processed, and not committed; 4 committed, and
+not verified (process_group_backlog); 5 failed for some of many clusters."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="python -m airflow_kafka_groups.spark",
-        usage="%(prog)s JOB [ARGUMENT …]",
+        usage="%(prog)s JOB [ARGUMENT ...]",
         description="Run a Spark job. JOB --help shows its arguments.",
-        epilog="\n".join(["jobs:", *(f"  {name:<23}{what}" for name, what in JOBS.items())]),
+        epilog="\n".join(["jobs:", *(f"  {name:<23}{what}" for name, what in JOBS.items()), _EXIT_CODES]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES
+from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS
 
 KAFKA_PROPERTIES = "--kafka-properties"
 TABLE = "--table"
 _TABLE_NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
+
+_DOUBTS = {
+    "on_no_commit": "partitions without a commit",
+    "on_data_loss": "unread records that retention removed",
+    "on_beyond_end": "commits beyond the end of the log",
+    "on_missing_topic": "topics that do not exist",
+}
 
 
 def add_base(parser: argparse.ArgumentParser) -> None:
@@ -20,6 +30,20 @@ def add_base(parser: argparse.ArgumentParser) -> None:
         type=folder_path,
         help="folder with one folder for each cluster, e.g. s3a://bucket/kafka-groups",
     )
+
+
+def add_reading(parser: argparse.ArgumentParser, policies: Iterable[str]) -> None:
+    """Add the options that say which unread records are read.
+
+    :param policies: names of ``POLICY_CHOICES``.
+    """
+    level = ISOLATION_LEVELS[0]
+    words = f"which records of transactions to read (default {level})"
+    parser.add_argument("--isolation-level", choices=ISOLATION_LEVELS, default=level, help=words)
+    for name in policies:
+        choices = POLICY_CHOICES[name]
+        words = f"what to do about {_DOUBTS[name]} (default {choices[0]})"
+        parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=words)
 
 
 def folder_path(text: str) -> str:

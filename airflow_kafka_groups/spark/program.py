@@ -29,7 +29,7 @@ PARTLY_FAILED = 5
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A job as a program; ``--help`` shows the first line of its documentation.
+    """A job as a program; ``--help`` shows its documentation, from the second line on below the options.
 
     :param job: its name, for Spark and for messages.
     :param check: completes and checks what was parsed; its ``ArgumentError`` ends the program.
@@ -52,7 +52,8 @@ class Program:
 
     def parse_arguments(self, argv: Sequence[str] | None = None) -> argparse.Namespace:
         """Parse the command line, by default the process's. An error ends the program with exit code 2 and a remedy."""
-        parser = argparse.ArgumentParser(prog=self.job, description=(self.documentation or "").partition("\n")[0])
+        first, _, more = (self.documentation or "").partition("\n")
+        parser = argparse.ArgumentParser(prog=self.job, description=first, epilog=more.strip())
         self.add_arguments(parser)
         arguments = parser.parse_args(argv)
         for name in _PATHS.intersection(vars(arguments)):

@@ -20,8 +20,7 @@ from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, Backlog, BacklogPolicy, plan_backlog
-from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS
+from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -43,7 +42,7 @@ from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
@@ -68,9 +67,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", type=folder_path, help="folder that must not exist (default in BASE/CLUSTER/tables/archives)")
     add_table(parser, "the records")
     add("--format", default="parquet", help="format of the archive (default parquet)")
-    add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
-    for name in _POLICY:
-        add(f"--{name.replace('_', '-')}", choices=POLICY_CHOICES[name], default=POLICY_CHOICES[name][0])
+    add_reading(parser, _POLICY)
     add("--require-exact", action="store_true", help="fail if any offset has no record")
 
 

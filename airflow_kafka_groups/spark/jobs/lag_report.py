@@ -48,7 +48,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--output",
         type=folder_path,
-        help="folder of the tables (default BASE/CLUSTER/tables/lag_…/snapshot_id=SNAPSHOT_ID)",
+        help="folder of the tables (default BASE/CLUSTER/tables/lag_*/snapshot_id=SNAPSHOT_ID)",
     )
     add_table(parser, "the lag of each partition")
 

@@ -20,7 +20,7 @@ from airflow_kafka_groups.arrow.files.output_checks import require_own_summary
 from airflow_kafka_groups.backlog.commit import NotCommittedError
 from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, BacklogPolicy
 from airflow_kafka_groups.backlog.record import PROCESSED, TakenOverError
-from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS, BacklogRequest, parse_fetched
+from airflow_kafka_groups.backlog.request import BacklogRequest, parse_fetched
 from airflow_kafka_groups.backlog.slices import BacklogContext, with_context
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
@@ -31,7 +31,7 @@ from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
+from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 
@@ -51,10 +51,9 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--transform", metavar="MODULE:FUNCTION", help="gets the DataFrame and, if it takes it, a context")
     add("--output", metavar="PATH", help="write the DataFrame there")
     add("--format", default="parquet", help="format of the output (default parquet)")
-    add("--output-mode", choices=OUTPUT_MODES, default=OUTPUT_MODES[0])
-    add("--isolation-level", choices=ISOLATION_LEVELS, default=ISOLATION_LEVELS[0])
-    for name, choices in POLICY_CHOICES.items():
-        add(f"--{name.replace('_', '-')}", choices=choices, default=choices[0])
+    words = f"what to do about other data in the output (default {OUTPUT_MODES[0]})"
+    add("--output-mode", choices=OUTPUT_MODES, default=OUTPUT_MODES[0], help=words)
+    add_reading(parser, POLICY_CHOICES)
     add("--no-commit", action="store_true", help="leave the commit to somebody else, who reads --result")
     add("--result", metavar="PATH", help="also write the summary there, also if the job fails")
     add("--max-records-per-slice", type=int, default=0, help="offsets per slice (default 0: all in one)")

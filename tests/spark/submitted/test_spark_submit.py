@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import zipfile
+from argparse import ArgumentParser
+from importlib import import_module
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from airflow_kafka_groups.spark.bundle import main as bundle
+from airflow_kafka_groups.spark.program import PARTLY_FAILED
 from tests.histories.judged import verdict_folder
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
@@ -159,12 +165,21 @@ def test_every_job_has_its_help_and_an_unknown_one_is_refused(capsys: pytest.Cap
         with pytest.raises(SystemExit) as ended:
             main([job, "--help"])
         said = capsys.readouterr().out
+        assert said.isascii(), "a locale may lack other letters"
         assert (ended.value.code, said.splitlines()[0][: len(f"usage: {job}")]) == (0, f"usage: {job}")
+        program = import_module(f"airflow_kafka_groups.spark.jobs.{job}")._program
+        program.add_arguments(parser := ArgumentParser())
+        assert [action.option_strings for action in parser._actions if not action.help] == []
+        assert " ".join(said.split()).endswith(" ".join(program.documentation.split("\n", 1)[1].split()))
     with pytest.raises(SystemExit) as ended:
         main(["--help"])
     assert ended.value.code == 0
     said = capsys.readouterr().out
+    assert max(map(len, said.splitlines())) <= 100
     assert all(f"  {job} " in said for job in JOBS)
+    codes = {int(code) for code in re.findall(r"\b\d\b", said.partition("Exit codes:")[2])}
+    of_jobs = {error.exit_code for error in (JobError, ArgumentError, NotCommittedError, NotVerifiedError)}
+    assert codes == {0, *of_jobs, PARTLY_FAILED}
     for given in (["judge"], []):
         with pytest.raises(SystemExit) as ended:
             main(given)
