@@ -213,17 +213,13 @@ class SnapshotReader:
 
     def topics(self) -> dict[str, frozenset[str]]:
         """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
         found: dict[str, set[str]] = {}
         for name, _ in self.manifest.files:
             for batch in self._batches(name, None, ["group_id", "topic", "committed_offset"]):
-                rows = pa.table({"group_id": batch["group_id"], "topic": batch["topic"]})
-                pairs = (
-                    rows.filter(pc.is_valid(batch["committed_offset"])).group_by(["group_id", "topic"]).aggregate([])
-                )
-                for group_id, topic in zip(pairs["group_id"].to_pylist(), pairs["topic"].to_pylist(), strict=True):
+                rows = batch.filter(pc.is_valid(batch["committed_offset"]))
+                for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
                     found.setdefault(group_id, set()).add(topic)
         return {group_id: frozenset(topics) for group_id, topics in found.items()}
 
