@@ -6,12 +6,11 @@ match its data stops the job, because a history with gaps could make a group loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from airflow_kafka_groups.arrow.errors import JobError, SnapshotError
+from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.manifests import FEWER, Manifests, half_written, newest_complete, newest_to_judge
 from airflow_kafka_groups.contracts import paths
@@ -114,27 +113,17 @@ def find_history(
     )
 
 
-@contextmanager
-def while_left(storage: Storage, history: History, withdraw: Callable[[], None]) -> Iterator[None]:
-    """Raise ``SnapshotError``, before a block or after it, if a pruning has removed a snapshot since it was found.
+def require_left(storage: Storage, history: History, withdraw: Callable[[], None]) -> None:
+    """Raise ``SnapshotError`` if a pruning has removed a snapshot since it was found.
 
     The record of a restore or a keep-alive run goes when neither a snapshot from before it is left nor a judgement that
-    rests on one, and a pruning sees no judgement before the block has written what vouches for it.
+    rests on one. So a judgement has to be there for prunings before this is asked, and for plans after it.
 
-    :param withdraw: takes back what the block has written.
+    :param withdraw: takes back what is there for prunings.
     """
-    _require_left(storage, history)
-    yield
-    try:
-        _require_left(storage, history)
-    except JobError:
-        withdraw()
-        raise
-
-
-def _require_left(storage: Storage, history: History) -> None:
     names = {*storage.files(f"{history.folder}/{paths.MANIFESTS}")}
     if gone := [snapshot_id for snapshot_id in history.snapshot_ids if f"{snapshot_id}.json" not in names]:
+        withdraw()
         raise SnapshotError(
             f"{len(gone)} snapshot(s) of cluster {history.judged.cluster} were removed meanwhile, first {gone[0]}, and "
             "with them perhaps records by which groups are spared: judge again"

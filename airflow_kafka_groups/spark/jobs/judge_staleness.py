@@ -24,7 +24,7 @@ from airflow_kafka_groups.arrow.ledger.fleet import (
     is_one,
     of_each_cluster,
 )
-from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history, while_left
+from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history, require_left
 from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts import ids, paths
@@ -230,8 +230,10 @@ def _judge_cluster(
         "seconds": round(time.monotonic() - started, 2),
     }
     vouching = session.storage(summary_path)
-    with while_left(storage, history, partial(vouching.delete_file, summary_path)):
-        write_summary(vouching, summary_path, summary)
+    # A plan refuses it without a number, and a pruning heeds it: where the job is killed now, nothing is judged.
+    write_summary(vouching, summary_path, {**summary, "groups": None})
+    require_left(storage, history, partial(vouching.delete_file, summary_path))
+    write_summary(vouching, summary_path, summary)
     return summary
 
 

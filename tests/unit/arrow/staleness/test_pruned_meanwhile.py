@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from tests.histories.judged import judge, verdict_summary
 from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import hour, seen
+from tests.histories.shorthand import hour, seen, snapshot_id
 
 pytestmark = pytest.mark.safety
 
@@ -41,3 +43,24 @@ def test_nothing_is_judged_by_snapshots_that_are_removed_before_the_summary_is_t
     assert not verdict_summary(tmp_path, 72).exists()
     monkeypatch.undo()
     assert judge(tmp_path)["snapshots_used"] == 1
+
+
+def test_a_job_that_is_killed_before_it_has_looked_for_them_has_judged_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its summary was there for plans before, and the snapshots were perhaps gone, with the record of a restore."""
+    layout = Layout(tmp_path, CLUSTER)
+    write_snapshot(tmp_path, 0, seen(0))
+
+    def killed(*_: Any) -> None:
+        assert verdict_summary(tmp_path, 0).exists(), "prunings heed it"
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(judge_staleness, "require_left", killed)
+    with pytest.raises(KeyboardInterrupt):
+        judge(tmp_path)
+    with pytest.raises(exceptions.SnapshotError, match="run the job again"):
+        load_verdicts(layout, snapshot_id(0))
+    monkeypatch.undo()
+    judge(tmp_path)
+    assert len(load_verdicts(layout, snapshot_id(0))) == 1
