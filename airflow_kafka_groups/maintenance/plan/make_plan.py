@@ -106,7 +106,7 @@ def make_plan(
             candidates.append(
                 _Candidate(
                     group.group_id,
-                    verdict.idle_seconds,
+                    *objections.idle(verdict),
                     number,
                     group,
                     ruling.rule.name,
@@ -203,6 +203,18 @@ class _Objections:
             or keep_reset(verdict, least_idle, self.resets)
         )
 
+    def idle(self, verdict: Verdict) -> tuple[datetime | None, float | None]:
+        """Return since when a group counts as idle, and for how many seconds, by what is on record of it, too.
+
+        A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
+        """
+        group_id, since, idle = verdict.group_id, verdict.idle_since, verdict.idle_seconds
+        records = [each.at for each in (self.resets.get(group_id), self.kept_alive.get(group_id)) if each is not None]
+        if not records or since is None or idle is None:
+            return since, idle
+        since = max(since, *records)
+        return since, min(idle, (verdict.observed_at - since).total_seconds())
+
     def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
         """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
         if (objection := doubt(group, verdict)) is not None:
@@ -219,6 +231,7 @@ class _Candidate(NamedTuple):
     """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rules."""
 
     group_id: str
+    idle_since: datetime | None
     idle_seconds: float | None
     number: int
     summary: GroupSummary
@@ -247,6 +260,8 @@ def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledG
     for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
         values = [getattr(candidate.summary, name) for candidate in candidates]
         columns[name] = column(values, schema.field(name).type)
+    columns["idle_since"] = column([each.idle_since for each in candidates], schema.field("idle_since").type)
+    columns["idle_seconds"] = column([each.idle_seconds for each in candidates], pa.float64())
     for name, values in ruled.columns(numbers, [candidate.reason for candidate in candidates]).items():
         columns[name] = column(values, pa.string())
     return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())

@@ -7,7 +7,7 @@ generously, which would widen a pruning.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from airflow_kafka_groups.contracts.durations import show_duration
@@ -55,6 +55,14 @@ class Objections:
         return KeptTopic.EXCLUDED, (
             f"{kept.what} of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
         )
+
+    def since_record(self, group: JudgedGroup, topic: UnreadTopic) -> UnreadTopic:
+        """Return a topic that may be pruned, with the idle time that counts from a record of its group.
+
+        A pruning of files may remove that while the plan waits, and its policy may demand a longer idle time by then.
+        """
+        kept = self.kept_alive.get(group.newest.group_id)
+        return topic if kept is None else replace(topic, idle_since=max(topic.idle_since, kept.at))
 
     def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
         """Return why a topic may not be pruned, ``None`` if it may."""

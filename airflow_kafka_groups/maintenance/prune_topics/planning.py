@@ -234,7 +234,7 @@ class _Planning:
                     )
                 )
                 continue
-            topics.append(_planned(group, topic, name, owner))
+            topics.append(_planned(group, self.objections.since_record(group, topic), name, owner))
         if not topics:
             return None
         topics.sort(key=lambda item: (-item.idle_seconds, item.topic))

@@ -20,7 +20,9 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Out
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
+from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling
 from airflow_kafka_groups.maintenance.policy.rules import RuleFacts
@@ -28,9 +30,10 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from tests.exhaustive.maintenance.plan.notices import DAY, Story
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
+from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.deletion.plans import plan_by
 from tests.unit.maintenance.policy.files import policy_of
-from tests.unit.maintenance.scene import LATER, delete_plan, layout_in, request
+from tests.unit.maintenance.scene import LATER, delete_plan, judge, layout_in, request, snapshot
 
 POLICY = """\
     version: 1
@@ -86,6 +89,28 @@ EDITS = {
 @pytest.mark.parametrize(("edit", "kept"), EDITS.values(), ids=EDITS)
 async def test_what_the_edited_policy_keeps_is_kept(edit: tuple[str, str], kept: set[str], tmp_path: Path) -> None:
     assert set(await kept_after(edit, tmp_path)) == kept
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(("idle", "kept"), [("4d", set()), ("6d", {"b1"})])
+async def test_a_longer_idle_time_counts_from_a_restore_whose_record_is_gone_by_then(
+    idle: str, kept: set[str], tmp_path: Path
+) -> None:
+    """A pruning removes it where the judgement was made once more, and rests on no snapshot from before it any more."""
+    layout, file = layout_in(tmp_path), policy_of(tmp_path, POLICY)
+    reader = await snapshot(world(), layout)
+    restored = NOW - timedelta(days=5)
+    plan = make_plan(
+        verdicts_of(judge(reader)),
+        reader,
+        PlanPolicy(max_share=1.0).by_file(file),
+        LATER,
+        owners=file.owners,
+        kept_alive={"b1": KeptAlive(restored, restored, "a restore")},
+    )
+    assert plan.group_count == 3
+    edited = policy_of(tmp_path, POLICY.replace("idle: 2d", f"idle: {idle}"))
+    assert set(kept_by_newer_policy(plan, edited, LATER)) == kept
 
 
 async def test_rules_are_taken_once_for_all_groups_of_a_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
