@@ -22,7 +22,7 @@ from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import SLOWEST
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import PLANNED_WITHIN, SLOWEST
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
@@ -34,7 +34,7 @@ _PLANS = (PLANS, PRUNE_PLANS)
 _MOST_JUDGED = 32
 """So many of the newest judgements are looked at in the folder of a connection that leads to another cluster."""
 
-_LONGEST_WAIT = timedelta(days=32)
+_LONGEST_WAIT = PLANNED_WITHIN + timedelta(days=1)
 """For so long, a plan may be made by a snapshot in another folder, or wait where a connection leads elsewhere."""
 
 _APART = timedelta(days=1)

@@ -43,6 +43,7 @@ from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy, Verdict, Ve
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
 from airflow_kafka_groups.maintenance.shown import first_of
+from airflow_kafka_groups.maintenance.snapshot.later_snapshots import PLANNED_WITHIN
 from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, SnapshotReader
 
 _SHORT_IDLE_SECONDS = 3_600.0
@@ -174,6 +175,11 @@ def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime
     if manifest.observed_at > now + CLOCK_SLACK:
         raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
     # The age counts from when the first part of the snapshot was read.
+    if now - manifest.started_at > PLANNED_WITHIN:
+        raise PlanError(
+            f"snapshot {snapshot_id} is older than {show_duration(PLANNED_WITHIN.total_seconds())}: what other "
+            "connections have shown of its groups since may be gone. Take a new one"
+        )
     expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
     if now >= expires_at:
         age, most = (now - manifest.started_at).total_seconds(), policy.max_plan_age_seconds

@@ -24,6 +24,8 @@ from airflow_kafka_groups.maintenance.storage import Layout
 _BEFORE = 10
 SLOWEST = timedelta(hours=6)
 """How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
+PLANNED_WITHIN = timedelta(days=31)
+"""For so long after a snapshot, a plan may be made by it: prunings of other folders keep theirs, and a day longer."""
 
 
 class KnownSnapshots(set[str]):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
@@ -100,6 +101,23 @@ async def test_a_snapshot_outlives_the_newest_judgement_by_which_a_plan_may_be_m
         await backup_groups(admin, layout, plan, now=Ticking(now))
         assert fates(await delete(admin, layout, plan, now=Ticking(now))) == {"a": "kept:alive_before"}
     assert len(found.removed["snapshot"]) == removed
+
+
+async def test_no_plan_is_made_by_a_snapshot_for_which_other_folders_keep_theirs_no_longer(tmp_path: Path) -> None:
+    """A team's snapshot showed the group in use, and was pruned when no plan was to be expected any more."""
+    admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
+    reader = await snapshot(admin, layout)
+    for day, members in ((1, 1), (30, 0)):
+        admin.groups["a"] = FakeGroup(members=members)
+        await take_snapshot(admin, team, now=Ticking(LATER + timedelta(days=day)))
+    now, limits = LATER + timedelta(days=31), PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
+    long = replace(WAITS, max_plan_age_seconds=timedelta(days=90).total_seconds())
+    assert prune(team, limits, now=now - timedelta(hours=1), dry_run=True).removed["snapshot"] == ()
+    make_plan(verdicts_of(judge(reader)), reader, long, now - timedelta(hours=1))
+    await take_snapshot(admin, team, now=Ticking(now + timedelta(days=2)))
+    assert len(prune(team, limits, now=now + timedelta(days=3), dry_run=False).removed["snapshot"]) == 2
+    with pytest.raises(PlanError, match="Take a new one"):
+        make_plan(verdicts_of(judge(reader)), reader, long, now + timedelta(days=3))
 
 
 async def test_what_another_connection_has_shown_read_is_kept_though_topics_have_no_judgement(tmp_path: Path) -> None:
