@@ -15,14 +15,15 @@ from datetime import datetime
 
 from airflow_kafka_groups.contracts.ids import is_cluster_name, time_of
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.journal.files import read_few
+from airflow_kafka_groups.maintenance.durable_files import create_file, list_names
+from airflow_kafka_groups.maintenance.journal.files import journal_folder, read_few
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 from airflow_kafka_groups.maintenance.storage_access import raised_by, unless_warned
 
 log = logging.getLogger(__name__)
 
+_NOT_NOTED = "A deletion that goes on now may overlook what is written to this folder: %s"
 _NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
 _MOST_DAMAGED = 10
 
@@ -71,6 +72,28 @@ def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] |
         with suppress(SnapshotError):
             return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
     return True
+
+
+def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
+    """Note in the journal that a folder gets files of a cluster now, if it is another one's by its newest snapshot.
+
+    Its connection was switched, such as to a standby. A deletion looks into other clusters' folders once, and would
+    overlook what is written there while it runs. A journal that cannot be written ends no snapshot and no restore.
+
+    :param kafka_cluster_id: the id that the brokers report; ``None``: every folder may have files of such a one.
+    """
+    with unless_warned(_NOT_NOTED):
+        if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id):
+            create_file(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
+
+
+def noted_folders(layout: Layout, kafka_cluster_id: str) -> set[str]:
+    """Return the names of the folders that ``note_folder`` has noted. Raises ``JournalError`` and ``StorageError``."""
+    return set(list_names(_notes(layout, kafka_cluster_id)))
+
+
+def _notes(layout: Layout, kafka_cluster_id: str) -> StoragePath:
+    return journal_folder(layout.base, kafka_cluster_id) / "folders"
 
 
 def folders_with_snapshots(

@@ -21,7 +21,7 @@ from typing import Any
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
+from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, noted_folders, other_folders
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
@@ -136,13 +136,18 @@ class KeepAliveRecords:
         Raises ``MaintenanceError`` for a record that is damaged, and ``StorageError``.
         """
         found: dict[str, KeptAlive] = {}
+        noted: set[str] = set()
+        if self._kafka_cluster_id:  # of another cluster until now: what is recorded there from now on counts
+            noted = noted_folders(self._layout, self._kafka_cluster_id).difference(
+                each.cluster for each in self._folders
+            )
         for folder in self._folders:
             _merge(found, self._read_new(folder))
-        new = list(other_folders(self._layout, self._looked_at)) if self._kafka_cluster_id else []
+        new = list(other_folders(self._layout, self._looked_at - noted)) if self._kafka_cluster_id else []
         may_be_here = read_few(lambda other: may_be_of(other, self._kafka_cluster_id), [other for other, _ in new])
         for (other, inside), is_here in zip(new, may_be_here, strict=True):
             of_this_cluster = self._read_new(other) if CHANGES in inside else {}
-            if of_this_cluster or is_here:
+            if of_this_cluster or is_here or other.cluster in noted:
                 self._folders.append(other)
             self._looked_at.add(other.cluster)
             _merge(found, of_this_cluster)

@@ -14,7 +14,7 @@ from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import CHANGES
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time
+from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
 from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, RESTORE, tag_of
@@ -82,6 +82,7 @@ async def change_recorded(
     if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
         wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now(), head[KAFKA_CLUSTER_ID])
         head[KEPT_AT] = wanted_at.isoformat()
+        await asyncio.to_thread(note_folder, layout, head[KAFKA_CLUSTER_ID])
     name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         before = layout.root / CHANGES, f"{name}before.json"

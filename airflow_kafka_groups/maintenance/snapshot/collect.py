@@ -21,7 +21,7 @@ from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
-from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapshots
+from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapshots, note_folder
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
@@ -122,6 +122,7 @@ async def take_snapshot(
         members=members_file,
         subscriptions=subscriptions_file,
     )
+    await asyncio.to_thread(note_folder, layout, kafka_cluster_id)  # first: then a deletion looks for the manifest
     path = await asyncio.to_thread(write_json, layout.manifests, f"{snapshot_id}.json", manifest.to_json())
     return SnapshotSummary(
         snapshot_id=snapshot_id,

@@ -15,7 +15,7 @@ from functools import partial
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, time_of, time_prefix
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
+from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, noted_folders, other_folders
 from airflow_kafka_groups.maintenance.cluster_view import ClusterView, recorded_view
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
@@ -70,10 +70,11 @@ def later_snapshots(
             ) from exc
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
-    new = [other for other, _ in other_folders(layout, known.looked_at)]
+    noted = noted_folders(layout, kafka_cluster_id).difference(other.cluster for other in known.elsewhere)
+    new = [other for other, _ in other_folders(layout, known.looked_at - noted)]
     may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
     for other, has_some in zip(new, may_have_some, strict=True):
-        if has_some:
+        if has_some or other.cluster in noted:
             known.elsewhere.append(other)
         known.looked_at.add(other.cluster)
     for other in known.elsewhere:

@@ -1,0 +1,93 @@
+"""A connection leads to the cluster by now, and its folder is another cluster's by its newest snapshot."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from airflow_kafka_groups.maintenance.cluster_folders import note_folder, noted_folders
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
+from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.maintenance.storage import Layout
+from tests.fakes.admin import FakeAdmin
+from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
+from tests.unit.maintenance.deletion.steps import delete, fates
+from tests.unit.maintenance.scene import LATER, backed_up, layout_in
+
+pytestmark = pytest.mark.safety
+
+Step = Callable[[FakeAdmin, Layout, DeletionPlan, str], Awaitable[object]]
+
+
+async def kept_alive(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    request = KeepAliveRequest(group_ids=(group_id,), observe_seconds=0)
+    return await keep_alive(admin, switched, request, protects=lambda _: False, dry_run=False)
+
+
+async def restored(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    """Restore what is there still, as a person does who wants to be sure."""
+    propose = partial(propose_restore, admin, Layout(switched.base, plan.cluster), plan.plan_id, group_ids=[group_id])
+    return await change_recorded(
+        admin, switched, "restore", propose, protects=lambda _: False, dry_run=False, may_be_absent=True
+    )
+
+
+async def shown_in_use(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str) -> object:
+    admin.groups[group_id] = FakeGroup(members=1)
+    taken = await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=2)))
+    admin.groups[group_id] = FakeGroup()
+    return taken
+
+
+@pytest.mark.parametrize(
+    ("step", "fate"),
+    [(kept_alive, "kept:excluded"), (restored, "kept:excluded"), (shown_in_use, "kept:alive_before")],
+)
+async def test_what_it_writes_during_a_deletion_is_heeded(
+    step: Step, fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other clusters' folders are looked into once, when the deletion begins."""
+    admin, layout, switched = (
+        FakeAdmin({"a": FakeGroup(), "b": FakeGroup()}),
+        layout_in(tmp_path),
+        Layout(tmp_path, "s"),
+    )
+    plan, _ = await backed_up(admin, layout)
+    admin.cluster = "another"
+    await take_snapshot(admin, switched, now=Ticking(NOW))
+    admin.cluster = CLUSTER_ID
+    first, second = plan.group_ids
+    real = admin.delete_consumer_groups
+
+    async def meanwhile(group_ids: Any, **how: Any) -> Any:
+        deleted = await real(group_ids, **how)
+        await step(admin, switched, plan, second)
+        return deleted
+
+    monkeypatch.setattr(admin, "delete_consumer_groups", meanwhile)
+    report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)), chunk_size=1)
+    assert fates(report) == {first: "deleted:safe", second: fate}
+    assert noted_folders(layout, CLUSTER_ID) == {"s"}
+
+
+async def test_nothing_is_noted_of_a_folder_that_is_the_cluster_s_and_no_note_is_needed_for_a_snapshot(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    admin, layout = FakeAdmin(), layout_in(tmp_path)
+    for number in range(2):
+        await take_snapshot(admin, layout, now=Ticking(NOW + timedelta(hours=number)))
+    assert not (tmp_path / "_journal").exists()
+    (tmp_path / "_journal").write_text("a file, where a folder is needed")
+    with caplog.at_level(logging.WARNING):
+        note_folder(layout, "another")
+    assert "may overlook what is written to this folder" in caplog.text
