@@ -78,7 +78,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     summary |= {"output": arguments.output, "warnings": []}
     try:
         _run(spark, arguments, summary)
-    except Exception as exc:
+    except BaseException as exc:  # Ctrl-C, too
         summary["error"] = first_line(exc)
         summary.pop("to_commit", None)  # only what is processed completely may be committed by somebody else
         raise

@@ -88,6 +88,24 @@ def test_a_transform_that_fails_commits_nothing(
 
 
 @pytest.mark.safety
+def test_the_result_of_a_job_that_was_interrupted_says_so_and_has_nothing_to_commit(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+) -> None:
+    fill(kafka, {("pb-i", 0): 5})
+    commit_offsets(kafka, {"pb-i": {("pb-i", 0): 2}})
+
+    def interrupted(records: DataFrame) -> None:
+        raise KeyboardInterrupt
+
+    transforms.__dict__.update(interrupted=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        submit(*f"--group pb-i --no-commit --transform users_transforms:interrupted --result {tmp_path}/r".split())
+    result = json.loads((tmp_path / "r").read_text())
+    assert (result["outcome"], result["error"]) == ("failed", "KeyboardInterrupt")
+    assert "to_commit" not in result
+
+
+@pytest.mark.safety
 @pytest.mark.parametrize("folder", ["", "day=2026-01-31"])
 def test_data_of_others_is_not_appended_to_since_readers_would_not_see_it(
     spark: SparkSession, kafka: str, submit: Submit, tmp_path: Path, folder: str
