@@ -150,7 +150,7 @@ class HadoopStorage(Storage):
 def _remedy(root: str) -> str:
     if root.startswith("s3://"):
         return (
-            "Spark outside of EMR knows S3 as s3a://: give --base as s3a://…, or set "
+            f"Spark outside of EMR knows S3 as s3a://: give s3a://{root.removeprefix('s3://')}, or set "
             "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem, with the package hadoop-aws"
         )
-    return "Check --base, and that Spark has the connector of this storage (--packages) and its credentials"
+    return "Check the path, and that Spark has the connector of this storage (--packages) and its credentials"

@@ -23,6 +23,14 @@ pytestmark = pytest.mark.spark
 MIB = 2**20
 
 
+def test_a_storage_that_spark_does_not_know_is_told_the_remedy_by_any_path(spark: SparkSession) -> None:
+    """Not only --base: also that of an output or a result."""
+    with pytest.raises(StorageError, match=r"^s3://bucket/out: .*: give s3a://bucket/out, or set spark.hadoop"):
+        storage_of(spark, "s3://bucket/out")
+    with pytest.raises(StorageError, match=r"^file:out: .*Relative path.*Check the path, and that Spark has the conn"):
+        storage_of(spark, "file:out")
+
+
 class Recorded:
     """A stream of the JVM's.
 
