@@ -56,13 +56,14 @@ def read_spark_arguments(field: str, value: Any) -> Mapping[str, Any]:
     The task's page in Airflow's UI shows them. Raises ``ConfigurationError`` for a URL with a password or a token in
     the others, which are on the command line.
     """
-    arguments = read_mapping(field, value)
+    arguments = dict(read_mapping(field, value))
     for argument, given in arguments.items():
         if argument not in ("conf", "env_vars"):
             for each in given if isinstance(given, list | tuple) else (given,):
                 check_url(f"{field}, {argument}", each)
             continue
-        for name, secret in given.items() if isinstance(given, Mapping) else ():
+        arguments[argument] = {} if given is None else read_mapping(f"{field}, {argument}", given)
+        for name, secret in arguments[argument].items():
             if isinstance(secret, str) and is_secret(name, secret):
                 from airflow.sdk.log import mask_secret
 

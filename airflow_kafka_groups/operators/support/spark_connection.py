@@ -65,10 +65,13 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
     if _is_local(connection):
         variables = arguments.get("env_vars") or {}
         arguments = {**arguments, "env_vars": {**variables, **quick_driver({**os.environ, **variables})}}
-    if driver_env(arguments) is None:
-        return hook(**arguments, application_args=application_args)
-    made = hook(**{**arguments, "env_vars": None}, application_args=application_args)
-    if driver_env(arguments) == _DRIVER_ENV["yarn"]:
+    prefix = driver_env(arguments)
+    try:
+        made = hook(**{**arguments, **({"env_vars": None} if prefix else {})}, application_args=application_args)
+    except TypeError as exc:
+        remedy = f"give what Airflow's SparkSubmitHook takes: {exc}"
+        raise ConfigurationError("spark", None, remedy) from exc
+    if prefix == _DRIVER_ENV["yarn"]:
         made._env = arguments.get("env_vars")  # spark-submit itself reads some, such as HADOOP_CONF_DIR
     return made
 
@@ -164,7 +167,13 @@ def _with_progress(hook: Any) -> Any:
 
         def submit(self, application: str = "", **kwargs: Any) -> Any:
             """Run the job. Of a standalone cluster's driver, newer hooks leave the waiting to Airflow's operator."""
-            driver = super().submit(application, **kwargs)
+            try:
+                driver = super().submit(application, **kwargs)
+            except FileNotFoundError as exc:
+                remedy = (
+                    "is not there: install pyspark where the task runs, or name the spark-submit of an installation"
+                )
+                raise ConfigurationError("spark_binary", exc.filename, remedy) from exc
             if getattr(self, "_should_track_driver_status", False):
                 self._start_driver_status_tracking()  # returns at once if it has been waited for
                 if self._driver_status != "FINISHED":

@@ -173,6 +173,31 @@ def test_a_wrong_argument_of_a_job_is_not_tried_again(
         assert str(caught.value) == f"judge_staleness: has a wrong argument: {why}"
 
 
+@pytest.mark.parametrize(
+    ("spark", "why"),
+    [
+        ({"jar": "x"}, "spark: give what Airflow's SparkSubmitHook takes: .*unexpected keyword argument 'jar'"),
+        ({"application_args": ["x"]}, "spark: give what Airflow's SparkSubmitHook takes: .*'application_args'"),
+        ({"conf": "spark.ui.enabled=false"}, "spark, conf: must be a mapping"),
+        ({"env_vars": ["A=b"]}, "spark, env_vars: must be a mapping"),
+        (
+            {"spark_binary": "/nowhere/spark-submit"},
+            "spark_binary .got '/nowhere/spark-submit'.: is not there: install",
+        ),
+    ],
+)
+def test_an_argument_of_spark_that_cannot_be_is_named_and_not_tried_again(
+    submitted: Submitted, monkeypatch: pytest.MonkeyPatch, spark: dict[str, Any], why: str
+) -> None:
+    with pytest.raises(ConfigurationError, match=f"^{why}"):
+        run(submitted, monkeypatch, "local[1]", **spark)
+
+
+def test_properties_may_be_json_as_other_mappings(submitted: Submitted, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(submitted, monkeypatch, "local[1]", conf='{"spark.app.own": "7"}', env_vars=None)
+    assert "spark.app.own=7" in submitted.properties()
+
+
 def test_a_task_s_page_shows_no_secret_of_spark() -> None:
     """Airflow masks values by their names, of which it knows neither Azure's nor JAAS."""
     conf = {
