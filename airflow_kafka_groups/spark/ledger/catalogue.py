@@ -6,7 +6,7 @@ partitioned by both. A run replaces its own partitions and no others, so a run t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -120,14 +120,17 @@ class CatalogueTable:
             return {*self._keys}
         return {column.name for column in columns if column.isPartition}
 
-    def counts(self, owner: str) -> dict[str, int]:
+    def counts(self, owner: str, partitions: Collection[str] | None = None) -> dict[str, int]:
         """Return the numbers of rows of an owner by the second key.
 
         :param owner: the value of the first key.
+        :param partitions: the values of the second key to count. Default: all, for which a file of each is opened.
         """
         first, second = self._keys
-        rows = self._spark.table(self._quoted).where(F.col(first) == owner).groupBy(second).count()
-        return {row[second]: row["count"] for row in rows.collect()}
+        rows = self._spark.table(self._quoted).where(F.col(first) == owner)
+        if partitions is not None:
+            rows = rows.where(F.col(second).isin(*partitions))
+        return {row[second]: row["count"] for row in rows.groupBy(second).count().collect()}
 
     def replace(self, owner: str, rows: DataFrame, expected: Mapping[str, int]) -> None:
         """Replace partitions, and verify the numbers of their rows.
@@ -147,10 +150,10 @@ class CatalogueTable:
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
                 self._spark.sql(text, rows=keyed.select(*self._columns))
-            found = self.counts(owner)
+            found = self.counts(owner, expected)
             if emptied := [name for name, count in expected.items() if not count and name in found]:
                 self._empty(owner, emptied, keyed)
-                found = self.counts(owner)
+                found = self.counts(owner, expected)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
         for partition, count in expected.items():
