@@ -110,15 +110,11 @@ class CatalogueTable:
                 self._spark.sql(text, rows=nothing)
 
     def _partitioned_by(self) -> set[str]:
-        """Return the columns by whose values the table is partitioned: the keys, if Spark cannot list the columns.
-
-        It cannot for a table that is partitioned by a function of a column, too, such as a bucket of Iceberg's.
-        """
-        try:
-            columns = self._spark.catalog.listColumns(self._quoted)
-        except SPARK_ERRORS:
-            return {*self._keys}
-        return {column.name for column in columns if column.isPartition}
+        """Return what the table is partitioned by: columns, and functions of columns such as Iceberg's buckets."""
+        described = self._spark.sql(f"DESCRIBE TABLE {self._quoted}").collect()
+        if parts := {row["data_type"] for row in described if row["col_name"].startswith("Part ")}:
+            return parts  # some are functions, which the list of columns leaves out, or fails for
+        return {column.name for column in self._spark.catalog.listColumns(self._quoted) if column.isPartition}
 
     def counts(self, owner: str, partitions: Collection[str] | None = None) -> dict[str, int]:
         """Return the numbers of rows of an owner by the second key.

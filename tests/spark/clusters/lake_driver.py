@@ -11,7 +11,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
+from airflow_kafka_groups.arrow.errors import ArgumentError
 from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
@@ -30,6 +32,12 @@ BY = {
     "groups": "run_id",
     "archives": "archive_id",
 }
+HIDDEN = (
+    "truncate(8, snapshot_id), cluster",
+    "truncate(1, group_id)",
+    "cluster, snapshot_id, bucket(8, group_id)",
+)
+"""Partitions by functions of columns: the first ones have the rows of other runs, too, the last one splits a run's."""
 
 
 def main(base: str, database: str, settings: dict[str, str]) -> None:
@@ -61,6 +69,8 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     found: dict[str, Any] = {}
     if settings.get("spark.sql.sources.default") == "delta":
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
+    else:
+        found["refused"] = [refused(spark, f"{database}.hidden", by) for by in HIDDEN]
     for table, by in BY.items():
         counts = {row[by]: row["count"] for row in spark.table(f"{database}.{table}").groupBy(by).count().collect()}
         described = spark.sql(f"DESCRIBE TABLE EXTENDED {database}.{table}").collect()
@@ -72,6 +82,17 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     ]
     spark.stop()
     print(json.dumps(found))
+
+
+def refused(spark: SparkSession, name: str, by: str) -> str:
+    """Return why a table with such partitions is refused, empty if it is not."""
+    columns = "group_id STRING, cluster STRING, snapshot_id STRING"
+    spark.sql(f"CREATE OR REPLACE TABLE {name} ({columns}) USING iceberg PARTITIONED BY ({by})")
+    try:
+        CatalogueTable(spark, name, StructType().add("group_id", "string"))
+    except ArgumentError as exc:
+        return str(exc)
+    return ""
 
 
 def archived_to_delta(spark: SparkSession, output: str) -> int:

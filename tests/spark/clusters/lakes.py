@@ -59,6 +59,9 @@ def test_each_output_is_a_table_of_the_lake_once(
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("archive", 1) == 1
+    reasons = ("is not partitioned by snapshot_id,", "by cluster and snapshot_id,", "by bucket(8, group_id), too,")
+    for why, refused in zip(reasons, found.pop("refused", reasons), strict=True):
+        assert why in refused
     assert found.pop("headers") == [["h", "1"], ["h", None]]
     assert {table: each["format"] for table, each in found.items()} == dict.fromkeys(found, name)
     newest = {snapshot_id(2): 2}
