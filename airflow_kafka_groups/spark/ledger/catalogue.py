@@ -19,11 +19,22 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 
 _FORMAT = "kafka_groups.format"
-_NO_DATABASE = "Create its database, or name another catalogue"
-_UNKNOWN_FOLDER = (
-    "Keep that folder, it has the rows of earlier runs: without a metastore (spark.sql.catalogImplementation=hive), "
-    "Spark forgets its tables when a session ends. Set one up, or name another catalogue"
+_REMEDIES = (
+    (
+        ("LOCATION_ALREADY_EXISTS", "NON_EMPTY_LOCATION"),  # the latter of Delta, which says that there is no table
+        "Keep that folder, it has the rows of earlier runs: without a metastore "
+        "(spark.sql.catalogImplementation=hive), Spark forgets its tables when a session ends. Set one up, or name "
+        "another catalogue. If another job has just created the table, run this one again",
+    ),
+    (
+        ("REQUIRES_SINGLE_PART_NAMESPACE", "catalog plugin class"),
+        "This session has no such catalogue: submit with its settings (spark.sql.catalog.NAME=…) and its jars "
+        "(--packages), or name another one",
+    ),
+    (("",), "Create its database, check the rights there, or name another catalogue"),
 )
+"""Parts of Spark's messages, and what to do; the first that fits."""
+
 _HIVES_BY_DEFAULT = "spark.sql.legacy.createHiveTableByDefault"
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
 
@@ -63,7 +74,7 @@ class CatalogueTable:
             partitioned_by = self._partitioned_by()
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
-            remedy = _UNKNOWN_FOLDER if "LOCATION_ALREADY_EXISTS" in str(exc) else _NO_DATABASE
+            remedy = next(what for marks, what in _REMEDIES if any(mark in str(exc) for mark in marks))
             raise ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}") from exc
         found = {field.name: field.dataType.simpleString() for field in schema}
         version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))

@@ -69,8 +69,11 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     found: dict[str, Any] = {}
     if settings.get("spark.sql.sources.default") == "delta":
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
+        # As the next session finds it, if there is no metastore.
+        spark.sql(f"CREATE DATABASE forgotten LOCATION '{settings['spark.sql.warehouse.dir']}/kafka.db'")
+        found["refused"] = [why_refused(spark, "forgotten.archives", ARCHIVE_SCHEMA)]
     else:
-        found["refused"] = [refused(spark, f"{database}.hidden", by) for by in HIDDEN]
+        found["refused"] = [hidden(spark, f"{database}.hidden", by) for by in HIDDEN]
     for table, by in BY.items():
         counts = {row[by]: row["count"] for row in spark.table(f"{database}.{table}").groupBy(by).count().collect()}
         described = spark.sql(f"DESCRIBE TABLE EXTENDED {database}.{table}").collect()
@@ -84,12 +87,17 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     print(json.dumps(found))
 
 
-def refused(spark: SparkSession, name: str, by: str) -> str:
-    """Return why a table with such partitions is refused, empty if it is not."""
+def hidden(spark: SparkSession, name: str, by: str) -> str:
+    """Create a table of Iceberg's with such partitions, and return why it is refused."""
     columns = "group_id STRING, cluster STRING, snapshot_id STRING"
     spark.sql(f"CREATE OR REPLACE TABLE {name} ({columns}) USING iceberg PARTITIONED BY ({by})")
+    return why_refused(spark, name, StructType().add("group_id", "string"))
+
+
+def why_refused(spark: SparkSession, name: str, columns: StructType) -> str:
+    """Return why a table is refused, empty if it is not."""
     try:
-        CatalogueTable(spark, name, StructType().add("group_id", "string"))
+        CatalogueTable(spark, name, columns)
     except ArgumentError as exc:
         return str(exc)
     return ""

@@ -31,6 +31,16 @@ def test_a_table_of_a_session_that_has_ended_is_not_to_be_deleted(
         CatalogueTable(spark, f"{database}.earlier", SCHEMA)
 
 
+def test_a_catalogue_that_the_session_does_not_have_is_said_to_be_missing(spark: SparkSession) -> None:
+    """Spark takes its name for that of a database in its own catalogue, and says that it has too many parts."""
+    missing = r"--table \(got 'lake.kafka.lags'\): .*This session has no such catalogue: .*spark.sql.catalog.NAME=…"
+    with pytest.raises(ArgumentError, match=missing):
+        CatalogueTable(spark, "lake.kafka.lags", SCHEMA)
+    without_jars = settings_of(spark, {"spark.sql.catalog.lake": "org.nowhere.Catalog"})
+    with without_jars, pytest.raises(ArgumentError, match=missing):
+        CatalogueTable(spark, "lake.kafka.lags", SCHEMA)
+
+
 @pytest.mark.safety
 def test_a_table_in_which_rows_of_before_would_stay_is_refused(spark: SparkSession, database: str) -> None:
     """Of a partition by verdict, a run that is repeated replaces only the verdicts that it has, too."""
