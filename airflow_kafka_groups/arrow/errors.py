@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _TRACEBACK = "Traceback (most recent call last):"
+_CAUSE = "Caused by: "
 
 
 class JobError(Exception):
@@ -33,7 +34,10 @@ class SnapshotError(JobError):
 
 
 def first_line(exc: BaseException) -> str:
-    """Return the line of Spark's long message that says what happened, with a worker's last error in Python."""
+    """Return the line of Spark's long message that says what happened, with its last cause.
+
+    Of a write that failed, Spark's own line has no more than the folder. A worker's cause is its last error in Python.
+    """
     raised_in_java = getattr(exc, "java_exception", None)
     text = exc if raised_in_java is None else raised_in_java.toString()
     lines = [line for line in str(text).splitlines() if line.strip()]
@@ -43,4 +47,7 @@ def first_line(exc: BaseException) -> str:
     begins = [number for number, line in enumerate(lines) if line.endswith(_TRACEBACK)]
     after = lines[begins[-1] + 1 :] if begins else []
     raised = next((line.strip() for line in after if not line.startswith(" ")), "")  # ends the last traceback
-    return f"{said.removesuffix(_TRACEBACK).strip()} {raised}" if raised else said
+    if raised:
+        return f"{said.removesuffix(_TRACEBACK).strip()} {raised}"
+    causes = [line.removeprefix(_CAUSE).strip() for line in str(exc).splitlines() if line.startswith(_CAUSE)]
+    return f"{said} {_CAUSE}{causes[-1]}" if causes and causes[-1] not in said else said

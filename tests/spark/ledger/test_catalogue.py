@@ -269,3 +269,10 @@ def test_every_job_names_its_tables_in_its_help(capsys: pytest.CaptureFixture[st
         with pytest.raises(SystemExit):
             job.parse_arguments(["--help"])
         assert "--table NAME" in capsys.readouterr().out
+
+
+def test_a_write_that_fails_says_why(spark: SparkSession, database: str) -> None:
+    """Spark's first line says no more than in which folder a task failed, and a job's last line is that line."""
+    table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
+    with pytest.raises(JobError, match=r"akg.lags cannot be written: .*TASK_WRITE_FAILED.* Caused by: java.io.IOExc"):
+        table.replace("c" * 256, rows_of(spark, ("a", 1)), {"s1": 1})  # no disk has a folder of so long a name
