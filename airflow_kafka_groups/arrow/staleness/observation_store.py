@@ -188,8 +188,8 @@ class ObservationStore:
         create = partial(
             self._storage.create_whole, place, content, aside=f"{self._stage}/{made.snapshot_id}-{made.file}"
         )
-        # What another job has put there meanwhile stays: it may be reading it.
-        if self._has(place, content) or create() or self._has(place, content):
+        # What another job has put there stays: it may be reading it.
+        if create() or self._has(place, content):
             return
         self._storage.delete_file(place)
         if not create():

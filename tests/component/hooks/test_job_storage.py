@@ -142,11 +142,9 @@ def test_an_object_is_created_at_once_and_one_that_is_there_stays(bucket: Any) -
     assert not storage.exists(f"{bucket}/{CLUSTER}/aside")
 
 
-def test_a_judgement_asks_for_no_file_that_is_not_there_and_for_none_twice(
-    bucket: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each request is waited for, and takes milliseconds of the processor."""
-    judged(bucket, cluster="*")
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Return the methods of S3 that s3fs will call, each with its key."""
     asked = list[tuple[str, str]]()
     call = S3FileSystem._call_s3
 
@@ -155,7 +153,25 @@ def test_a_judgement_asks_for_no_file_that_is_not_there_and_for_none_twice(
         return await call(self, method, *more, **named)
 
     monkeypatch.setattr(S3FileSystem, "_call_s3", counted)
+    return asked
+
+
+def test_a_judgement_asks_for_no_file_that_is_not_there_and_for_none_twice(
+    bucket: Any, requests: list[tuple[str, str]]
+) -> None:
+    """Each request is waited for, and takes milliseconds of the processor."""
     judged(bucket, cluster="*")
-    read = Counter(key for method, key in asked if method == "get_object" and "/verdicts/" not in key)
+    requests.clear()
+    judged(bucket, cluster="*")
+    read = Counter(key for method, key in requests if method == "get_object" and "/verdicts/" not in key)
     assert len(read) == 3 * 3, "of each snapshot, its manifest, and its observations and theirs"
     assert set(read.values()) == {1}
+
+
+def test_observations_are_not_looked_for_before_they_are_written(bucket: Any, requests: list[tuple[str, str]]) -> None:
+    judged(bucket)
+    of_files: dict[str, list[str]] = {}
+    for method, key in requests:
+        if "/observations/" in key and key.endswith(".parquet"):
+            of_files.setdefault(key, []).append(method)
+    assert list(of_files.values()) == 3 * [["put_object", "get_object", "get_object"]], "read back, and then used"
