@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
+CALLERS = 4
+"""Callers at once, where each of them mostly waits: what they need beside the threads is that much more memory."""
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -19,27 +21,40 @@ class Workers(AbstractContextManager["Workers"]):
 
     :param cores: how many of this machine's to use. Default: all.
     :param is_local: whether the files are on a local disk.
+    :param callers: how many calls of ``side_by_side`` run at once. They share the threads, and what is kept.
     """
 
-    def __init__(self, cores: int | None = None, *, is_local: bool) -> None:
+    def __init__(self, cores: int | None = None, *, is_local: bool, callers: int = 1) -> None:
         there = os.cpu_count() or 1
         cores = min(cores or there, there)
-        self._threads = cores if is_local else max(cores, _REMOTE)
-        self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="observations")
+        threads = cores if is_local else max(cores, _REMOTE)
+        self._ahead = 2 * threads // callers
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="observations")
+        self._callers = ThreadPoolExecutor(callers, thread_name_prefix="callers")
+        self._several = callers > 1
 
     def __exit__(self, *_: Any) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)  # first: after an interrupt, callers end at their next call of each()
+        self._callers.shutdown(cancel_futures=True)
+
+    def side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Return what a function that calls ``each`` returns for each item, in order.
+
+        With one caller, it is called by this thread, for each item when its result is asked for.
+        """
+        return self._callers.map(work, items) if self._several else map(work, items)
 
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Return what a function returns for each item, in order, and compute the next ones meanwhile.
 
-        No more results are kept than twice the number of threads. After an error, nothing of it runs any more.
+        No more results are kept than twice the number of threads, by all callers together. After an error, nothing of
+        it runs any more.
         """
         waiting: deque[tuple[T, Future[R]]] = deque()
         try:
             for item in items:
                 waiting.append((item, self._pool.submit(work, item)))
-                if len(waiting) >= 2 * self._threads:
+                if len(waiting) >= self._ahead:
                     first, done = waiting.popleft()
                     yield first, done.result()
             for first, done in waiting:

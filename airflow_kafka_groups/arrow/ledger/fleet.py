@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
 from airflow_kafka_groups.arrow.files.storage import Storage
@@ -17,6 +17,7 @@ PLACEHOLDER = "{cluster}"
 """What a path has in the place of the cluster's name."""
 
 T = TypeVar("T")
+Each: TypeAlias = Callable[[Callable[[str], Any], Sequence[str]], Iterator[Any]]
 _SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
 
 
@@ -55,37 +56,53 @@ def check_clusters(
             raise ArgumentError(option, value, f"write {PLACEHOLDER} where the path has the cluster's name")
 
 
-def clusters_in(storage: Storage, base: str, asked: Sequence[str]) -> list[str]:
+def clusters_in(storage: Storage, base: str, asked: Sequence[str], each: Each = map) -> list[str]:
     """Return the clusters that are asked for, each once.
 
     :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
+    :param each: calls a function for each folder, and returns the results in order.
 
     Raises ``ArgumentError`` if there is none.
     """
     if ALL not in asked:
         return list(dict.fromkeys(asked))
-    names = filter(ids.is_cluster_name, storage.folders(base))
-    found = [name for name in names if storage.exists(f"{base}/{name}/{paths.MANIFESTS}")]
+    names = list(filter(ids.is_cluster_name, storage.folders(base)))
+    are_there = each(lambda name: storage.exists(f"{base}/{name}/{paths.MANIFESTS}"), names)
+    found = [name for name, is_there in zip(names, are_there, strict=True) if is_there]
     if not found:
         raise ArgumentError("--cluster", ALL, f"{base} has no folder with snapshots: check --base")
     return list(dict.fromkeys([*found, *(name for name in asked if name != ALL)]))
 
 
 def of_each_cluster(
-    storage: Storage, base: str, asked: Sequence[str], work: Callable[[str], T], warn: Callable[[str], None]
+    storage: Storage,
+    base: str,
+    asked: Sequence[str],
+    work: Callable[[str], T],
+    warn: Callable[[str], None],
+    each: Each = map,
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Call a function for one cluster after the other; return the results, and why clusters failed.
+    """Call a function for each cluster; return the results, and why clusters failed, in the order of the clusters.
 
-    :param warn: called at once for each cluster that fails.
+    :param warn: called for each cluster that fails, by the caller's thread, when those before it are done.
+    :param each: what calls the function. Default: for one cluster after the other.
     """
+
+    def tried(cluster: str) -> tuple[T | None, str]:
+        try:
+            return work(cluster), ""
+        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
+            return None, str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
+
     done: dict[str, T] = {}
     failed: dict[str, str] = {}
-    for cluster in clusters_in(storage, base, asked):
-        try:
-            done[cluster] = work(cluster)
-        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
-            failed[cluster] = str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
-            warn(f"cluster {cluster} failed: {failed[cluster]}")
+    clusters = clusters_in(storage, base, asked, each)
+    for cluster, (result, problem) in zip(clusters, each(tried, clusters), strict=True):
+        if result is not None:
+            done[cluster] = result
+        else:
+            failed[cluster] = problem
+            warn(f"cluster {cluster} failed: {problem}")
     return done, failed
 
 

@@ -26,7 +26,7 @@ from airflow_kafka_groups.arrow.ledger.fleet import (
 )
 from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history, require_left
 from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.arrow.workers import Workers
+from airflow_kafka_groups.arrow.workers import CALLERS, Workers
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
@@ -122,17 +122,18 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
     if summary_path := arguments.summary or (arguments.output and f"{arguments.output}.json"):
         option, value = ("--summary", summary_path) if arguments.summary else ("--output", arguments.output)
         require_own_summary(session.storage(summary_path), summary_path, JOB, option, value)
-    judge_cluster = partial(_judge_cluster, session, arguments, _tables(session, arguments))
-    if is_one(arguments.cluster):
-        return judge_cluster(arguments.cluster[0])
-    storage = session.storage(arguments.base)
-    judged, failed = of_each_cluster(storage, arguments.base, arguments.cluster, judge_cluster, warn)
-    return {
-        "job": JOB,
-        **fleet_summary(judged, failed),
-        "warnings": session.warnings,
-        "seconds": round(time.monotonic() - started, 2),
-    }
+    tables, storage = _tables(session, arguments), session.storage(arguments.base)
+    # Only where requests are waited for; and a session's state is that of one thread.
+    waits = not (storage.is_local or is_one(arguments.cluster) or session.of_cluster())
+    with Workers(session.cores, is_local=storage.is_local, callers=CALLERS if waits else 1) as workers:
+        judge_cluster = partial(_judge_cluster, session, arguments, tables, workers)
+        if is_one(arguments.cluster):
+            return judge_cluster(arguments.cluster[0])
+        judged, failed = of_each_cluster(
+            storage, arguments.base, arguments.cluster, judge_cluster, warn, workers.side_by_side
+        )
+    seconds = round(time.monotonic() - started, 2)
+    return {"job": JOB, **fleet_summary(judged, failed), "warnings": session.warnings, "seconds": seconds}
 
 
 def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str, CatalogueTable]:
@@ -151,7 +152,11 @@ def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str
 
 
 def _judge_cluster(
-    session: SessionOnDemand, arguments: argparse.Namespace, tables: Mapping[str, CatalogueTable], cluster: str
+    session: SessionOnDemand,
+    arguments: argparse.Namespace,
+    tables: Mapping[str, CatalogueTable],
+    workers: Workers,
+    cluster: str,
 ) -> dict[str, Any]:
     # They need numpy and pyarrow, and --help does not.
     from airflow_kafka_groups.arrow.staleness.judging import judged_history, write_verdicts
@@ -168,9 +173,8 @@ def _judge_cluster(
         max_days=arguments.max_days,
     )
     policy = policy_of(arguments)
-    with Workers(session.cores, is_local=storage.is_local) as workers:
-        reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
-        judged_by = judged_history(storage, history, policy, workers, reduction)
+    reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
+    judged_by = judged_history(storage, history, policy, workers, reduction)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
