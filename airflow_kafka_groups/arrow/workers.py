@@ -6,14 +6,18 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
 CALLERS = 4
-"""Callers at once, where each of them mostly waits: what they need beside the threads is that much more memory."""
+"""Callers at once, where each of them mostly waits."""
+
+_MANY_GROUPS = 50_000
+"""Beyond, the lives and verdicts of a cluster's groups take hundreds of megabytes, and the processor's time."""
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -31,7 +35,7 @@ class Workers(AbstractContextManager["Workers"]):
         self._ahead = 2 * threads // callers
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="observations")
         self._callers = ThreadPoolExecutor(callers, thread_name_prefix="callers")
-        self._several = callers > 1
+        self._several, self._alone = callers > 1, Lock()
 
     def __exit__(self, *_: Any) -> None:
         self._pool.shutdown(cancel_futures=True)  # first: after an interrupt, callers end at their next call of each()
@@ -43,6 +47,18 @@ class Workers(AbstractContextManager["Workers"]):
         With one caller, it is called by this thread, for each item when its result is asked for.
         """
         return self._callers.map(work, items) if self._several else map(work, items)
+
+    @contextmanager
+    def alone(self, groups: int) -> Iterator[None]:
+        """Let callers with many groups wait for one another: only one of them is in memory at a time."""
+        if groups <= _MANY_GROUPS:
+            yield
+            return
+        import pyarrow as pa
+
+        with self._alone:
+            pa.default_memory_pool().release_unused()  # each thread keeps what it has freed, as that of the one before
+            yield
 
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
         """Return what a function returns for each item, in order, and compute the next ones meanwhile.

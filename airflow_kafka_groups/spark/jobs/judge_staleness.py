@@ -18,7 +18,6 @@ from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, 
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.fleet import (
     ALL,
-    PLACEHOLDER,
     check_clusters,
     fleet_summary,
     is_one,
@@ -29,16 +28,14 @@ from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, durat
 from airflow_kafka_groups.arrow.workers import CALLERS, Workers
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED, Evidence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
+from airflow_kafka_groups.spark.offsets_topic.known_commits import asked_for, reads_commits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
     add_base,
     add_table,
-    check_folder,
     check_tables,
     folder_path,
 )
@@ -112,7 +109,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
             return run(session, arguments)
     session, started = spark, time.monotonic()
     require_packages(WORKER_PACKAGES)
-    if _reads_commits(arguments):
+    if reads_commits(arguments):
         session.get()  # or fail, before anything is deleted
     if arguments.output:  # paths below --base must be shared in any case, or they could not be read
         session.require_shared(arguments.output)
@@ -158,10 +155,6 @@ def _judge_cluster(
     workers: Workers,
     cluster: str,
 ) -> dict[str, Any]:
-    # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.arrow.staleness.judging import judged_history, write_verdicts
-    from airflow_kafka_groups.arrow.staleness.verdicts import judge
-
     started = time.monotonic()
     storage = session.storage(f"{arguments.base}/{cluster}")
     history = find_history(
@@ -172,7 +165,24 @@ def _judge_cluster(
         max_snapshots=arguments.max_snapshots,
         max_days=arguments.max_days,
     )
-    policy = policy_of(arguments)
+    with workers.alone(history.judged.groups):
+        return _judge_history(session, arguments, tables, workers, storage, history, started)
+
+
+def _judge_history(
+    session: SessionOnDemand,
+    arguments: argparse.Namespace,
+    tables: Mapping[str, CatalogueTable],
+    workers: Workers,
+    storage: Storage,
+    history: History,
+    started: float,
+) -> dict[str, Any]:
+    # They need numpy and pyarrow, and --help does not.
+    from airflow_kafka_groups.arrow.staleness.judging import judged_history, write_verdicts
+    from airflow_kafka_groups.arrow.staleness.verdicts import judge
+
+    cluster, policy = history.judged.cluster, policy_of(arguments)
     reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
     judged_by = judged_history(storage, history, policy, workers, reduction)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
@@ -182,7 +192,7 @@ def _judge_cluster(
     # What vouches for verdicts that are replaced, also of an earlier version.
     for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
         session.storage(path).delete_file(path)
-    commits = _last_commits(session, arguments, history.judged)
+    commits = asked_for(session.get, arguments, history.judged)
     logged(commits.warnings)
     committed_at = commits.times()
     verdicts = (
@@ -255,7 +265,6 @@ def _reduction(
 
 def _check(arguments: argparse.Namespace) -> None:
     policy_of(arguments)
-    check_folder("--output", arguments.output)
     check_tables(arguments.table, _OBSERVATIONS_TABLE, arguments.observations_table)
     check_clusters(
         arguments.cluster,
@@ -277,25 +286,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--commit-log", REQUIRED, f"give {KAFKA_PROPERTIES} too")
     if arguments.snapshot_id is not None and not ids.is_id(arguments.snapshot_id):
         raise ArgumentError("--snapshot-id", arguments.snapshot_id, f"give an id as {ids.ID_EXAMPLE}")
-
-
-def _reads_commits(arguments: argparse.Namespace) -> bool:
-    """Return whether last commits are read, which needs Spark."""
-    of_log = arguments.commit_log != OFF and arguments.kafka_properties is not None
-    return of_log or arguments.commit_history is not None
-
-
-def _last_commits(session: SessionOnDemand, arguments: argparse.Namespace, judged: SnapshotManifest) -> LastCommits:
-    if not _reads_commits(arguments):
-        why = "it was not asked for" if arguments.commit_log == OFF else "the job was given no --kafka-properties"
-        return LastCommits(evidence=Evidence(not_read=why))
-    from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder, read_log
-
-    if arguments.commit_history is not None:
-        folder = arguments.commit_history.replace(PLACEHOLDER, judged.cluster).rstrip("/")
-        return read_folder(session.get(), folder, judged.kafka_cluster_id)
-    path = arguments.kafka_properties.replace(PLACEHOLDER, judged.cluster)
-    return read_log(session.get(), path, arguments.commit_log, judged, arguments.min_idle_seconds)
 
 
 _program = Program(JOB, __doc__, _add_arguments, _check, run, "Nothing was judged", starts_later=True)

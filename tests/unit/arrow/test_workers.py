@@ -130,3 +130,25 @@ def test_after_an_interrupt_callers_end_at_their_next_item_and_no_other_begins()
         list(map(stop, workers.side_by_side(call, range(100))))
     assert len(begun) <= 5, "the first ends, and one more begins"
     assert not [thread for thread in threading.enumerate() if thread.name.startswith(("observations", "callers"))]
+
+
+def test_callers_with_many_groups_wait_for_one_another_and_others_do_not() -> None:
+    """Two of them would be twice as much in memory."""
+    small, large, running, most = threading.Barrier(2, timeout=30), threading.Event(), list[int](), 0
+
+    def call(groups: int) -> None:
+        nonlocal most
+        with workers.alone(groups):
+            if groups == 1:
+                small.wait()  # for the other small one
+                assert large.wait(30), "it runs beside them"
+                return
+            running.append(groups)
+            most = max(most, len(running))
+            large.set()
+            time.sleep(0.05)
+            running.remove(groups)
+
+    with Workers(is_local=False, callers=4) as workers:
+        list(workers.side_by_side(call, [1, 10**5, 10**6, 1, 10**7]))
+    assert most == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.arrow import workers
 from airflow_kafka_groups.arrow.errors import ArgumentError, SnapshotError
 from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
+from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
+from airflow_kafka_groups.arrow.ledger.snapshots import History
+from airflow_kafka_groups.arrow.staleness import judging
 from airflow_kafka_groups.arrow.workers import CALLERS
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
@@ -153,6 +158,26 @@ def test_clusters_side_by_side_come_to_what_they_come_to_one_after_the_other(
     assert said[0] == said[1]
     assert [text.partition(":")[0] for text in said[1]] == ["cluster c4 failed", "cluster c6 failed"]
     assert written(tmp_path / "copy") == written(fleet)
+
+
+def test_one_large_cluster_is_judged_at_a_time(fleet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_MANY_GROUPS", 0)
+    judged_history, write_verdicts, running = judging.judged_history, judging.write_verdicts, list[Any]()
+
+    def begun(storage: Storage, history: History, *more: Any) -> Any:
+        running.append(history.judged.cluster)
+        time.sleep(0.01)
+        return judged_history(storage, history, *more)
+
+    def ended(storage: Storage, verdicts: Any, output: str) -> Any:
+        time.sleep(0.01)
+        assert len(running) == 1
+        assert f"/{running.pop()}/" in output
+        return write_verdicts(storage, verdicts, output)
+
+    monkeypatch.setattr(judging, "judged_history", begun)
+    monkeypatch.setattr(judging, "write_verdicts", ended)
+    assert list(judged(fleet, Remote())["failed"]) == ["c4"]
 
 
 @pytest.mark.safety

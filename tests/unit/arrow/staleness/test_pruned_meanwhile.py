@@ -22,7 +22,7 @@ from tests.histories.shorthand import hour, seen, snapshot_id
 pytestmark = pytest.mark.safety
 
 
-@pytest.mark.parametrize("step", ["_last_commits", "write_summary"])
+@pytest.mark.parametrize("step", ["asked_for", "write_summary"])
 def test_nothing_is_judged_by_snapshots_that_are_removed_before_the_summary_is_there(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
