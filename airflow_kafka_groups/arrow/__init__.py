@@ -1,1 +1,1 @@
-"""What is computed from snapshots in Arrow: observations, lives and verdicts. Needs neither Spark nor Airflow."""
+"""Columns and values of Arrow, and what is computed of snapshots in it. Needs neither Spark nor Airflow."""
