@@ -210,15 +210,15 @@ class _Objections:
         )
 
     def idle(self, verdict: Verdict) -> tuple[datetime | None, float | None]:
-        """Return since when a group counts as idle, and for how many seconds, by what is on record of it, too.
+        """Return since when a group counts as idle, and for how many seconds: from the record of a restore, too.
 
         A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
         """
-        group_id, since, idle = verdict.group_id, verdict.idle_since, verdict.idle_seconds
-        records = [each.at for each in (self.resets.get(group_id), self.kept_alive.get(group_id)) if each is not None]
-        if not records or since is None or idle is None:
+        since, idle = verdict.idle_since, verdict.idle_seconds
+        kept = self.kept_alive.get(verdict.group_id)
+        if kept is None or since is None or idle is None:
             return since, idle
-        since = max(since, *records)
+        since = max(since, kept.at)
         return since, min(idle, (verdict.observed_at - since).total_seconds())
 
     def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
