@@ -30,7 +30,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.files.shared_output import require_shared
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.logs import logged
+from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
@@ -71,21 +71,34 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
 
     The summary is written to ``--result`` also when an error is raised.
     """
-    if arguments.result:  # an older result must not be mistaken for this one
-        require_own_summary(storage_of(spark, arguments.result), arguments.result, JOB, "--result", arguments.result)
-        storage_of(spark, arguments.result).delete_file(arguments.result)
     summary: dict[str, Any] = {"job": JOB, "format": FORMAT, "backlog_id": None, "outcome": "failed", "error": None}
     summary |= {"output": arguments.output, "warnings": []}
+    if result := arguments.result:
+        storage = storage_of(spark, result)
+        require_own_summary(storage, result, JOB, "--result", result)
+        write_summary(storage, result, summary)  # or fail, before anything is processed
+        storage.delete_file(result)  # an older one must not be mistaken for this one
     try:
         _run(spark, arguments, summary)
     except BaseException as exc:  # Ctrl-C, too
         summary["error"] = first_line(exc)
         summary.pop("to_commit", None)  # only what is processed completely may be committed by somebody else
+        _write_result(spark, result, summary)
         raise
-    finally:
-        if arguments.result:
-            write_summary(storage_of(spark, arguments.result), arguments.result, summary)
+    _write_result(spark, result, summary)
     return summary
+
+
+def _write_result(spark: SparkSession, path: str | None, summary: dict[str, Any]) -> None:
+    """Write the result, where one is asked for. A job that has failed ends with its own error and exit code."""
+    try:
+        if path:
+            write_summary(storage_of(spark, path), path, summary)
+    except Exception as exc:
+        if summary["error"] is None:
+            done = f"the job ended as {summary['outcome']!r}, with its ranges in {summary.get('record')}"
+            raise JobError(f"{done}, but {first_line(exc)}") from exc
+        warn(f"there is no --result: {first_line(exc)}")
 
 
 def _run(spark: SparkSession, arguments: argparse.Namespace, summary: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.backlog.commit import NotCommittedError
 from airflow_kafka_groups.backlog.ranges import BacklogPolicy
 from airflow_kafka_groups.backlog.request import BacklogRequest
@@ -85,6 +85,36 @@ def test_a_transform_that_fails_commits_nothing(
         submit("--group", "pb-f", *kept, "--transform", "users_transforms:same", "--output", str(tmp_path / "taken"))
     assert seen == [3]
     assert committed(kafka, "pb-f", ("pb-f", 0)) == [2]
+
+
+@pytest.mark.safety
+def test_a_result_that_cannot_be_written_hides_no_commit_and_no_failed_one(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path
+) -> None:
+    """With exit code 1 for a path, nobody would look at the group; and the next run has nothing to read."""
+    fill(kafka, {("pb-r", 0): 5})
+    commit_offsets(kafka, {"pb-r": {("pb-r", 0): 2}})
+    (tmp_path / "file").touch()
+
+    def meanwhile(records: DataFrame) -> None:
+        records.count()
+        (tmp_path / "r").mkdir()
+        if moved:
+            commit_offsets(kafka, {"pb-r": {("pb-r", 0): 3}})
+
+    transforms.__dict__.update(meanwhile=meanwhile)
+    asked = f"--group pb-r --records {tmp_path}/records --transform users_transforms:meanwhile --result".split()
+    with pytest.raises(StorageError, match="file/r"):
+        submit(*asked, f"{tmp_path}/file/r")
+    assert not (tmp_path / "r").exists(), "nothing has been processed"
+    moved = True
+    with pytest.raises(NotCommittedError, match="moved meanwhile"):
+        submit(*asked, f"{tmp_path}/r")
+    (tmp_path / "r").rmdir()
+    moved = False
+    with pytest.raises(JobError, match=rf"ended as 'committed', with its ranges in {tmp_path}/records/.*, but .*/r"):
+        submit(*asked, f"{tmp_path}/r", "--start-over")
+    assert committed(kafka, "pb-r", ("pb-r", 0)) == [5]
 
 
 @pytest.mark.safety
