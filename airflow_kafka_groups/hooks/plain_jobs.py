@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 _NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
@@ -48,7 +48,8 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     :param base: the folder that ``--base`` names.
     :param why: why it runs without Spark, as a sentence's end.
 
-    Raises ``ConfigurationError`` for wrong arguments, and ``MaintenanceError`` if the job fails.
+    Raises ``ConfigurationError`` for wrong arguments, ``MaintenanceError`` if the job fails, and what may pass as
+    ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.
     """
     from airflow_kafka_groups.arrow import errors
     from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
@@ -77,8 +78,10 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
             summary: dict[str, Any] = job.run(session, asked)
     except errors.ArgumentError as exc:
         raise ConfigurationError(name, asked.base, str(exc)) from exc
+    except errors.StorageError as exc:
+        raise StorageError(f"{name}: {exc}") from exc
     except errors.JobError as exc:
         raise MaintenanceError(f"{name}: {exc}") from exc
     if failed := summary.get("failed"):
-        raise MaintenanceError(f"{name} failed for {', '.join(failed)}: {failed}")
+        raise KafkaGroupsError(f"{name} failed for {', '.join(failed)}: {failed}")
     return summary

@@ -77,7 +77,7 @@ def submit_hook(arguments: Mapping[str, Any], application_args: list[str]) -> An
 
 
 def wrong_argument(hook: Any) -> str | None:
-    """Return what a job of this package said of a wrong argument before it ended; ``None`` if it ended otherwise.
+    """Return why a job of this package refused an argument before it ended; ``None`` if it ended otherwise.
 
     :param hook: what has submitted it.
     """

@@ -12,9 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.arrow.errors import StorageError
+from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
+from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.histories.judged import verdict_summary, verdicts
@@ -226,6 +228,19 @@ def test_a_failed_job_fails_the_task_with_its_reason(tmp_path: Path) -> None:
         judging(tmp_path).execute({})
     with pytest.raises(ConfigurationError, match=r"has a wrong argument: .*required: --min-idle"):
         run_plain_job(["judge_staleness", "--base", str(tmp_path), "--cluster", "c"], tmp_path, "")
+
+
+def test_a_storage_that_does_not_answer_is_tried_again_as_a_job_of_spark_s_is(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise StorageError("the storage is busy")
+
+    monkeypatch.setattr(LocalStorage, "read_texts", fail)
+    for clusters, message in (((), "judge_staleness: the storage"), (("--cluster", "d"), "failed for c, d: .*busy")):
+        with pytest.raises(KafkaGroupsError, match=message) as failed:
+            run_plain_job(["judge_staleness", *asked(store, *clusters)], store, "")
+        assert not is_final(failed.value)
 
 
 def test_only_a_job_without_kafka_and_tables_needs_no_spark() -> None:
