@@ -1,7 +1,8 @@
-"""Judge which groups of a cluster are stale.
+"""Judge which groups of a cluster are stale, or of several.
 
-Reads the snapshots of one cluster and writes one verdict per group, see docs/formats.md. The verdicts are valid only
+Reads the snapshots of a cluster and writes one verdict per group, see docs/formats.md. The verdicts are valid only
 with the summary file, which is deleted first and written last: nothing can be planned from those of a job that failed.
+Of several clusters, one that fails holds no other up. Exit code 5: the summary names those that failed.
 """
 
 from __future__ import annotations
