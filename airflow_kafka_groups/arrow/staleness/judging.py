@@ -39,7 +39,7 @@ class JudgedHistory:
     :param newest: the time of the last one.
     :param reduced: the number of snapshots whose rows were read, because they had no observations that could be used.
     :param observed_from: when the observations of each complete snapshot begin, in microseconds since 1970, sorted.
-    :param complete: the observations of the complete snapshots, by id.
+    :param complete: the observations of the complete snapshots by id, without those of named groups.
     """
 
     lives: Lives
@@ -72,16 +72,17 @@ def judged_history(
     for name, table in zip(names, store.tables(names), strict=True):
         (lives.add_incomplete if name in incomplete else lives.add)(table)
     lives.add(newest)
-    complete = {name: store.stored[name] for name in history.snapshot_ids}
-    every = complete.values()
+    every = [store.stored[name] for name in history.snapshot_ids]
     return JudgedHistory(
         lives=lives,
-        groups=complete[history.judged.snapshot_id].groups,
+        groups=every[-1].groups,
         oldest=min((each.oldest for each in every if each.oldest), default=None),
         newest=max((each.newest for each in every if each.newest), default=None),
         reduced=len(store.reduced),
         observed_from=sorted((parse_time(each.oldest) - _EPOCH) // _MICROSECOND for each in every if each.oldest),
-        complete=complete,
+        complete={
+            each.snapshot_id: store.stored[each.snapshot_id] for each in history.manifests if not each.of_named_groups
+        },
         store=store,
     )
 

@@ -13,9 +13,9 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 def add_observations(spark: SparkSession, judged: JudgedHistory, table: CatalogueTable, cluster: str) -> None:
     """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
-    The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot stay
-    out: groups that it lacks would seem to be gone, and no column tells that it is incomplete. So do those that are
-    there since it was judged itself, such as one of named groups.
+    The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot, or
+    of named groups, stay out, also if it is judged itself: groups that it lacks would seem to be gone, and no column
+    tells why. What is there of them, by an earlier version, goes.
     """
     there, complete, store = table.counts(cluster), judged.complete, judged.store
     again = {name for name, each in complete.items() if name in store.reduced and each.groups}

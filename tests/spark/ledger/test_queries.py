@@ -43,13 +43,17 @@ def tables(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ite
     base = tmp_path_factory.mktemp("queries")
     spark.sql(f"CREATE DATABASE queries LOCATION '{base.as_uri()}/warehouse'")
     given = ["--base", base.as_uri(), "--cluster", CLUSTER, "--table"]
+    more = ["--observations-table", "queries.observations", "--min-idle-seconds", str(HOUR)]
     for number in (0, 1, 2, 26):
         if number > 2:  # others, in which most groups are absent without being gone
             write_snapshot(base, 12, seen(12, group="idle"), complete=False, missing_brokers={"1": "no answer"})
             write_snapshot(base, 14, seen(14, group="idle"), scope={"group_ids": ["idle"]})
+            write_snapshot(base, 20, groups_of(20))  # the last one of its day, which no job judges
         write_snapshot(base, number, groups_of(number))
-        more = ["--observations-table", "queries.observations", "--min-idle-seconds", str(HOUR)]
         judge_staleness.run(spark, judge_staleness.parse_arguments([*given, "queries.verdicts", *more]))
+    of_one = write_snapshot(base, 27, seen(27, group="idle"), scope={"group_ids": ["idle"]})
+    more += ["--snapshot-id", of_one]  # as a clean-up of named groups
+    judge_staleness.run(spark, judge_staleness.parse_arguments([*given, "queries.verdicts", *more]))
     owners = base / "owners.json"
     owners.write_text('[{"owner": "team", "prefix": "idle"}]')
     lag_report.run(spark, lag_report.parse_arguments([*given, "queries.lag", "--owners", str(owners)]))
@@ -129,18 +133,23 @@ def test_a_query_of_the_page_answers_its_question(spark: SparkSession, tables: s
     assert snapshot_id(26) > snapshot_id(2)
 
 
-def test_a_snapshot_of_some_groups_that_was_judged_itself_leaves_the_table_of_observations(
+@pytest.mark.safety
+def test_a_snapshot_of_some_groups_that_is_judged_itself_is_not_in_the_table_of_observations(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
-    """A clean-up of named groups judges its own one. From then on, the others would seem to be gone in it."""
+    """A clean-up of named groups judges its own one, in which all others would seem to be gone."""
     observations = CatalogueTable(spark, f"{database}.observations", OBSERVATION_SCHEMA)
     given = ["--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR)]
-    counts = []
+    of_others = spark.createDataFrame([("x",)], "group_id string")
+    by_an_earlier_version = of_others.selectExpr(
+        "group_id", *(f"NULL AS {name}" for name in OBSERVATION_SCHEMA.names if name != "group_id")
+    )
     for number, names, scope in ((0, "ab", {}), (1, "a", {"group_ids": ["a"]}), (2, "ab", {})):
         rows = [row for name in names for row in seen(number, group=name)]
         name = write_snapshot(tmp_path, number, rows, **({"scope": scope} if scope else {}))
+        if scope:
+            observations.replace(CLUSTER, by_an_earlier_version, {name: 1})
         more = ["--observations-table", f"{database}.observations", "--snapshot-id", name]
         judge_staleness.run(spark, judge_staleness.parse_arguments([*given, *more]))
-        counts.append(observations.counts(CLUSTER))
-    assert counts[1] == {snapshot_id(0): 2, snapshot_id(1): 1}
-    assert counts[2] == {snapshot_id(0): 2, snapshot_id(2): 2}
+        counts = {snapshot_id(each): 2 for each in (0, number) if each != 1}
+        assert observations.counts(CLUSTER) == counts
