@@ -47,6 +47,14 @@ POLICY_CHOICES = {
 }
 """The choices of every policy; the first one is the default."""
 
+POLICY_DOUBTS = {
+    "on_no_commit": "partitions without a commit",
+    "on_data_loss": "unread records that retention removed",
+    "on_beyond_end": "commits beyond the end of the log",
+    "on_missing_topic": "topics that do not exist",
+}
+"""What every policy decides on."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlog:

@@ -7,19 +7,12 @@ import re
 from collections.abc import Iterable
 
 from airflow_kafka_groups.arrow.errors import ArgumentError
-from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES
+from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, POLICY_DOUBTS
 from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS
 
 KAFKA_PROPERTIES = "--kafka-properties"
 TABLE = "--table"
 _TABLE_NAME = re.compile(r"\w+(\.[\w-]+){0,3}", re.ASCII)
-
-_DOUBTS = {
-    "on_no_commit": "partitions without a commit",
-    "on_data_loss": "unread records that retention removed",
-    "on_beyond_end": "commits beyond the end of the log",
-    "on_missing_topic": "topics that do not exist",
-}
 
 
 def add_base(parser: argparse.ArgumentParser) -> None:
@@ -42,7 +35,7 @@ def add_reading(parser: argparse.ArgumentParser, policies: Iterable[str]) -> Non
     parser.add_argument("--isolation-level", choices=ISOLATION_LEVELS, default=level, help=words)
     for name in policies:
         choices = POLICY_CHOICES[name]
-        words = f"what to do about {_DOUBTS[name]} (default {choices[0]})"
+        words = f"what to do about {POLICY_DOUBTS[name]} (default {choices[0]})"
         parser.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=words)
 
 
