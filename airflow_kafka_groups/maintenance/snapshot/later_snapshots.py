@@ -118,9 +118,10 @@ def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime |
     """Return whether the judgement by another snapshot may not know what a later one shows of a group.
 
     :param snapshot_id: the other one.
-    :param idle_since: since when the group was idle by that judgement; ``None`` if it is not known.
+    :param idle_since: since when the group is idle by the plan: by that judgement, or from a restore, of which the
+        judgement knows as little; ``None`` if it is not known.
     """
-    return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.started_at
+    return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.observed_at
 
 
 def may_see_less(reader: SnapshotReader, layout: Layout, view: ClusterView | None) -> bool:

@@ -57,7 +57,7 @@ def _not_known(
     plan: DeletionPlan, planned: dict[str, PlannedFacts], manifest: SnapshotManifest
 ) -> dict[str, PlannedFacts]:
     """Return the groups of which a snapshot may show what was not known when they were judged."""
-    if is_news(manifest, plan.snapshot_id, manifest.started_at):  # as nearly always: whatever it shows
+    if is_news(manifest, plan.snapshot_id, manifest.observed_at):  # as nearly always: whatever it shows
         return planned
     since = utc_times(plan.planned.table["idle_since"])
     return {

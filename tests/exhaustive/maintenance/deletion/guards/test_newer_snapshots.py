@@ -15,6 +15,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
@@ -113,6 +114,23 @@ async def test_a_snapshot_from_before_the_idle_time_is_no_newer_one(tmp_path: Pa
     save_plan(layout, plan)
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     assert fates(await delete(admin, layout, plan)) == {"a": "deleted:safe", "b": "deleted:safe"}
+
+
+async def test_a_slow_snapshot_elsewhere_counts_also_of_a_group_that_was_restored_while_it_was_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The idle time in the plan counts from the restore, and the snapshot may have read the group after that."""
+    admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr("airflow_kafka_groups.cluster.clock.now", iter([0.0, 99 * 60.0]).__next__)
+        await take_snapshot(admin, Layout(tmp_path, "other"), now=Slow(NOW - timedelta(minutes=100), 99))
+    admin.groups["a"] = FakeGroup()
+    reader, restored = await snapshot(admin, layout), NOW - timedelta(minutes=61)
+    kept_alive = {"a": KeptAlive(restored, restored, "a restore")}
+    plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER, kept_alive=kept_alive)
+    save_plan(layout, plan)
+    await backup_groups(admin, layout, plan, now=Ticking(LATER))
+    assert fates(await delete(admin, layout, plan)) == {"a": "kept:alive_before", "b": "deleted:safe"}
 
 
 async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
