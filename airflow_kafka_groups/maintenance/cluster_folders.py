@@ -61,29 +61,32 @@ def other_folders(
             yield other, found
 
 
-def may_be_of(layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None) -> bool:
+def may_be_of(
+    layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None, *, unnamed: bool = True
+) -> bool:
     """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
 
-    Brokers that start may not know their cluster's id yet: then a snapshot names none.
-
     :param ids: its snapshots. Default: they are listed.
+    :param unnamed: what to return if that names no cluster: brokers that start may not know their id yet. Default true.
     """
     for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
         with suppress(SnapshotError):
-            return load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id in (None, kafka_cluster_id)
+            named = load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id
+            return unnamed if named is None else named == kafka_cluster_id
     return True
 
 
 def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
-    """Note in the journal that a folder gets files of a cluster now, if it is another one's by its newest snapshot.
+    """Note in the journal that a folder gets files of a cluster now, unless it is that one's by its newest snapshot.
 
     Its connection was switched, such as to a standby. A deletion looks into other clusters' folders once, and would
-    overlook what is written there while it runs. A journal that cannot be written ends no snapshot and no restore.
+    overlook what is written there while it runs. If the newest snapshot names no cluster, the one before it may have
+    been another's. A journal that cannot be written ends no snapshot and no restore.
 
     :param kafka_cluster_id: the id that the brokers report; ``None``: every folder may have files of such a one.
     """
     with unless_warned(_NOT_NOTED):
-        if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id):
+        if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id, unnamed=False):
             create_file(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
 
 

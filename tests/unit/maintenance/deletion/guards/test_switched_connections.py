@@ -49,9 +49,24 @@ async def shown_in_use(admin: FakeAdmin, switched: Layout, plan: DeletionPlan, g
     return taken
 
 
+async def shown_in_use_when_the_id_is_known(
+    admin: FakeAdmin, switched: Layout, plan: DeletionPlan, group_id: str
+) -> object:
+    """Brokers that start may not know their cluster's id yet."""
+    admin.cluster = None
+    await take_snapshot(admin, switched, now=Ticking(LATER + timedelta(hours=1)))
+    admin.cluster = CLUSTER_ID
+    return await shown_in_use(admin, switched, plan, group_id)
+
+
 @pytest.mark.parametrize(
     ("step", "fate"),
-    [(kept_alive, "kept:excluded"), (restored, "kept:excluded"), (shown_in_use, "kept:alive_before")],
+    [
+        (kept_alive, "kept:excluded"),
+        (restored, "kept:excluded"),
+        (shown_in_use, "kept:alive_before"),
+        (shown_in_use_when_the_id_is_known, "kept:alive_before"),
+    ],
 )
 async def test_what_it_writes_during_a_deletion_is_heeded(
     step: Step, fate: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
