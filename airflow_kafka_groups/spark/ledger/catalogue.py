@@ -35,6 +35,9 @@ _REMEDIES = (
 )
 """Parts of Spark's messages, and what to do; the first that fits."""
 
+_LASTING = ("SCHEMA_NOT_FOUND", *_REMEDIES[1][0])
+"""Parts of the messages of errors that the next try would meet again."""
+
 _HIVES_BY_DEFAULT = "spark.sql.legacy.createHiveTableByDefault"
 """A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
 
@@ -42,6 +45,12 @@ _ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
 """How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
 
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
+
+
+class NoAnswerError(ArgumentError):
+    """A table that may be the right one. Its exit code is 1: the next try may find that its catalogue answers."""
+
+    exit_code = JobError.exit_code
 
 
 class CatalogueTable:
@@ -75,7 +84,8 @@ class CatalogueTable:
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
             remedy = next(what for marks, what in _REMEDIES if any(mark in str(exc) for mark in marks))
-            raise ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}") from exc
+            error = ArgumentError if any(mark in str(exc) for mark in _LASTING) else NoAnswerError
+            raise error(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}") from exc
         found = {field.name: field.dataType.simpleString() for field in schema}
         version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
         if version != str(TABLE_FORMAT):

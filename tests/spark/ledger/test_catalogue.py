@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
@@ -111,6 +112,22 @@ def test_a_table_that_is_not_the_jobs_is_refused(spark: SparkSession, database: 
     spark.sql(f"ALTER TABLE akg.newer SET TBLPROPERTIES ('kafka_groups.format' = '{TABLE_FORMAT + 1}')")
     with pytest.raises(ArgumentError, match=f"of version {TABLE_FORMAT + 1}, and this job writes {TABLE_FORMAT}"):
         CatalogueTable(spark, "akg.newer", SCHEMA)
+
+
+def test_a_catalogue_that_does_not_answer_is_no_wrong_argument(
+    spark: SparkSession, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task is not tried again after exit code 2."""
+    with pytest.raises(ArgumentError) as lasting:
+        CatalogueTable(spark, "nowhere.lags", SCHEMA)
+
+    def fail(*_: Any) -> None:
+        raise AnalysisException("org.apache.thrift.transport.TTransportException: Connection refused")
+
+    monkeypatch.setattr(type(spark.catalog), "refreshTable", fail)
+    with pytest.raises(ArgumentError, match="Connection refused") as passing:
+        CatalogueTable(spark, "akg.lags", SCHEMA)
+    assert (lasting.value.exit_code, passing.value.exit_code) == (2, 1)
 
 
 @pytest.mark.safety
