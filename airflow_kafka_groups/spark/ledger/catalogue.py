@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, NoAnswerError, first_line
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
@@ -45,12 +45,6 @@ _ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
 """How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
 
 _STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
-
-
-class NoAnswerError(ArgumentError):
-    """A table that may be the right one. Its exit code is 1: the next try may find that its catalogue answers."""
-
-    exit_code = JobError.exit_code
 
 
 class CatalogueTable:
