@@ -25,12 +25,6 @@ class ArgumentError(JobError, ValueError):
         super().__init__(f"{argument} (got {value!r}): {remedy}")
 
 
-class NoAnswerError(ArgumentError):
-    """An argument that may be the right one; its exit code is 1: who was asked about it may answer the next time."""
-
-    exit_code = JobError.exit_code
-
-
 class StorageError(JobError):
     """A file or folder that cannot be accessed; the message says why."""
 

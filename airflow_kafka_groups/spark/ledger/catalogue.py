@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, NoAnswerError, first_line
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
 from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
@@ -78,8 +78,8 @@ class CatalogueTable:
             properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
         except SPARK_ERRORS as exc:
             remedy = next(what for marks, what in _REMEDIES if any(mark in str(exc) for mark in marks))
-            error = ArgumentError if any(mark in str(exc) for mark in _LASTING) else NoAnswerError
-            raise error(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}") from exc
+            error = ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}")
+            raise error if any(mark in str(exc) for mark in _LASTING) else JobError(str(error)) from exc
         found = {field.name: field.dataType.simpleString() for field in schema}
         version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
         if version != str(TABLE_FORMAT):

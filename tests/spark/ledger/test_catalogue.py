@@ -125,7 +125,7 @@ def test_a_catalogue_that_does_not_answer_is_no_wrong_argument(
         raise AnalysisException("org.apache.thrift.transport.TTransportException: Connection refused")
 
     monkeypatch.setattr(type(spark.catalog), "refreshTable", fail)
-    with pytest.raises(ArgumentError, match="Connection refused") as passing:
+    with pytest.raises(JobError, match=r"--table \(got 'akg.lags'\): .*Connection refused") as passing:
         CatalogueTable(spark, "akg.lags", SCHEMA)
     assert (lasting.value.exit_code, passing.value.exit_code) == (2, 1)
 
