@@ -11,7 +11,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.contracts.columns import columns
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
@@ -27,7 +27,7 @@ def test_a_table_of_a_session_that_has_ended_is_not_to_be_deleted(
     """Spark's own advice is to remove the folder. Without a metastore, each spark-submit is in this place."""
     CatalogueTable(spark, f"{database}.lags", SCHEMA).replace("c", rows_of(spark, ("a", 1)), {"s1": 1})
     shutil.copytree(tmp_path / "warehouse" / "lags", tmp_path / "warehouse" / "earlier")
-    with pytest.raises(ArgumentError, match=r"LOCATION_ALREADY_EXISTS.* Keep that folder.*catalogImplementation=hive"):
+    with pytest.raises(JobError, match=r"LOCATION_ALREADY_EXISTS.* Keep that folder.*catalogImplementation=hive"):
         CatalogueTable(spark, f"{database}.earlier", SCHEMA)
 
 
