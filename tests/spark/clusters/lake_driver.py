@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
+from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
@@ -98,7 +98,7 @@ def why_refused(spark: SparkSession, name: str, columns: StructType) -> str:
     """Return why a table is refused, empty if it is not."""
     try:
         CatalogueTable(spark, name, columns)
-    except ArgumentError as exc:
+    except JobError as exc:
         return str(exc)
     return ""
 
