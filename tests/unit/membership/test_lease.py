@@ -250,8 +250,12 @@ class TestGrants:
 
 
 @pytest.mark.safety
-async def test_the_name_of_another_run_writes_no_line_of_its_own_into_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+async def test_the_name_of_another_run_writes_no_line_of_its_own_into_the_log(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = logging.Logger("of this test")  # that of all tests remembers for which levels it is switched on
+    log.addHandler(caplog.handler)
+    monkeypatch.setattr("airflow_kafka_groups.membership.lease.log", log)
     lease = MaintenanceLease(ClientConfig(bootstrap_servers=(("127.0.0.1", 1),)), group_id="leases")
     grant = json.dumps({"holder": "m", "owner": "run\nlease leases: lost" + "x" * 10_000}).encode()
     await _LeaseMember(lease).on_join_complete(3, "m", "p", grant)
