@@ -10,6 +10,8 @@ from contextlib import AbstractContextManager, contextmanager
 from threading import Lock
 from typing import Any, TypeVar
 
+from airflow_kafka_groups.arrow.values import release_unused
+
 T = TypeVar("T")
 R = TypeVar("R")
 _REMOTE = 16
@@ -54,10 +56,8 @@ class Workers(AbstractContextManager["Workers"]):
         if groups <= _MANY_GROUPS:
             yield
             return
-        import pyarrow as pa
-
         with self._alone:
-            pa.default_memory_pool().release_unused()  # each thread keeps what it has freed, as that of the one before
+            release_unused()  # each thread keeps what it has freed, as that of the one before
             yield
 
     def each(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[T, R]]:
