@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ARCHIVES := build/.archives
+SLEEPERS := build/.sleepers
 PICTURES := connection-form connection-test cleanup-form approval report-tab report-notice notice-mail fleet-report report-pruned
 # PySpark is built from its source archive, 470 MB of jars and little else: compressing these takes 14 s, for nothing.
 STORED := --config-settings-package "pyspark:--build-option=--compression=stored"
@@ -47,7 +48,11 @@ $(ARCHIVES): $(STAMP)
 	@$(BIN)/python -m tests.lab.spark.archive >/dev/null
 	@mkdir -p build && touch $@
 
-demo: $(STAMP) $(ARCHIVES) ## Find, judge, mark, notify, back up, delete and verify stale groups on a real three-broker Kafka
+$(SLEEPERS): tests/demo/sleepers.py | $(STAMP)
+	@echo "Leaving two consumer groups on a broker, so that they sleep (once, a few seconds) …"
+	@$(BIN)/python -m tests.demo.sleepers
+
+demo: $(STAMP) $(SLEEPERS) $(ARCHIVES) ## Find, judge, mark, notify, back up, delete and verify stale groups on a real three-broker Kafka
 	@$(BIN)/python -m tests.demo
 
 ui: $(STAMP) $(ARCHIVES) ## Click through it: the demo's cluster and a running Airflow, until Ctrl-C

@@ -3,8 +3,8 @@
 Starts three Kafka brokers and fills them with some 300 groups, live and dead; runs the shipped DAGs by a policy file on
 a real Airflow with real Spark jobs: a snapshot, a clean-up that marks stale groups and notifies their owners by mail,
 and, after the notice period, one that deletes. Beside that, a broker that forgets groups after a minute has two that
-sleep, of which one is kept alive. Then asks the brokers whether what had to stay is still there, and opens the report.
-Exits with 1 when something is wrong, with 2 when something needed is missing.
+have slept since the set-up, of which one is kept alive. Then asks the brokers whether what had to stay is still there,
+and opens the report. Exits with 1 when something is wrong, with 2 when something needed is missing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from tests.demo.outcome import (
     wrongs,
 )
 from tests.demo.policy import IDLE_SECONDS, NOTICE_SECONDS, write_policy
-from tests.demo.sleepers import CONTROL, KEPT, Sleepers
+from tests.demo.sleepers import CONTROL, KEPT, VERSION, Sleepers
 from tests.demo.stopwatch import Stopwatch
 from tests.demo.workload import FAMILIES, LEFT_BY, LEFT_TOPIC, OWNERS, PRUNABLE, DemoWorkload
 from tests.lab.cluster import KafkaCluster
@@ -53,7 +53,6 @@ from tests.records import runs
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "build" / "demo"
 STORE = FOLDER / "storage"
-VERSION = "4.1.0"
 CLEANUP = "cleanup_stale_groups"
 _MARGIN_S = 0.5
 _stopwatch = Stopwatch()
@@ -81,6 +80,7 @@ class Demo:
         scope = {"storage_path": str(STORE), "cluster": "sleepers", "kafka_groups_conn_id": "sleepers"}
         say(f"Keeping {KEPT} alive, and {CONTROL} not.")
         self.airflow.run("keep_groups_alive", environment, {**scope, "groups": [KEPT]})
+        self.sleepers.forget()
 
     def connect(self, bootstrap: str) -> None:
         """Use a cluster in the runs that follow."""
@@ -124,7 +124,7 @@ def main() -> int:
     say(f"Starting Kafka {VERSION} with three brokers, one more with a retention of a minute, Airflow, a mail server …")
     with ExitStack() as stack:
         demo = Demo(
-            sleepers=stack.enter_context(Sleepers(VERSION)),
+            sleepers=stack.enter_context(Sleepers()),
             airflow=stack.enter_context(AirflowOrders(FOLDER, say)),
             mailbox=stack.enter_context(Mailbox()),
         )
@@ -158,7 +158,6 @@ def main() -> int:
             shutil.copy(str(Layout(STORE, "demo").report(plan_id)), FOLDER / "report.html")
             open_report(FOLDER / "report.html", FOLDER / "report.png")
         with _stopwatch.step("sleepers"):
-            say(f"Waiting until the broker with a retention of a minute has forgotten {CONTROL} …")
             demo.sleepers.wait_until_forgotten()
             kept_alive = demo.sleepers.kept_alive()
             not_ = "not " if kept_alive else ""

@@ -2,13 +2,20 @@
 
 The broker has the shortest retention that Kafka allows, ``offsets.retention.minutes=1``. Both groups had a real member,
 which committed and left, so a commit alone would not keep them: the hardest case of docs/concepts/keep-alive.md.
+
+They fall asleep before the demo begins: ``python -m tests.demo.sleepers`` leaves their broker's data in ``ASLEEP``,
+and each demo starts a broker with a copy. It looks for what has expired only when it is started again, after one of the
+groups was kept alive: so the demo does not wait for the minute, and none of the groups is forgotten too soon.
 """
 
 from __future__ import annotations
 
+import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Self
 
 from tests.demo.offsets import committed_offsets
@@ -18,47 +25,82 @@ from tests.lab.machine.service import Service
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, produce
 
+VERSION = "4.1.0"
+ASLEEP = Path(__file__).parents[2] / "build" / ".sleepers"
 KEPT, CONTROL = "settlement-yearly", "inventory-yearly"
 TOPIC = "settlements"
 RETENTION_S = 60
-SETTINGS = {
-    "offsets.retention.minutes": RETENTION_S // 60,
-    "offsets.retention.check.interval.ms": 500,
-    "offsets.topic.num.partitions": 1,
-}
 TIMEOUT_S = 120.0
+_LOOKS, _NEVER_LOOKS = 500, 24 * 3600 * 1000
+_SINCE = "asleep_since"
 _POLL_S = 0.25
-_PATIENCE_S = RETENTION_S / 2
 _Offsets = Mapping[tuple[str, int], int]
+
+
+def _cluster(looks_each_ms: int, data: Path | None) -> KafkaCluster:
+    """Return the broker: new, or with a copy of the data of an earlier one."""
+    settings = {
+        "offsets.retention.minutes": RETENTION_S // 60,
+        "offsets.retention.check.interval.ms": looks_each_ms,
+        "offsets.topic.num.partitions": 1,
+        "log.retention.ms": -1,
+    }
+    return KafkaCluster(version=VERSION, brokers=1, config=settings, heap_mb=256, data=data)
+
+
+def _data(cluster: KafkaCluster) -> Path:
+    return cluster.folder / "broker-1" / "data"
+
+
+def fall_asleep(place: Path) -> None:
+    """Have two groups commit and leave, and keep their broker's data.
+
+    :param place: where to. What is there is replaced.
+
+    Raises LabError when the broker does not come up.
+    """
+    with _cluster(_NEVER_LOOKS, None) as cluster:
+        create_topics(cluster.bootstrap, {TOPIC: 1})
+        produce(cluster.bootstrap, {(TOPIC, 0): 20})
+        consumers = [
+            LiveConsumer(cluster.bootstrap, group_id, [TOPIC], commit_every=0.1) for group_id in (KEPT, CONTROL)
+        ]
+        for consumer in consumers:
+            consumer.start()
+        for consumer in consumers:
+            consumer.wait_committed()
+            consumer.stop()
+        since = time.time()
+        cluster.kill(1)
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(_data(cluster), place / "data")
+    (place / _SINCE).write_text(str(since))
 
 
 class Sleepers(Service):
     """Start the broker and its groups, and watch them until ``stop()`` or the end of the ``with`` block.
 
-    :param version: the version of the broker.
-
-    Raises LabError when the broker does not come up.
+    :param place: the data of a broker on which they sleep.
     """
 
-    def __init__(self, version: str) -> None:
+    def __init__(self, place: Path = ASLEEP) -> None:
         self.committed: Mapping[str, _Offsets] = {}
         self.found: Mapping[str, _Offsets] = {}
         """The offsets of both groups just after the control was forgotten."""
         self.slept = 0.0
         """Seconds from when both groups were Empty until then."""
-        self._cluster = KafkaCluster(version=version, brokers=1, config=SETTINGS, heap_mb=256)
-        self._asked = threading.Event()
-        self._asleep = threading.Event()
+        self._place = place
+        self._cluster = _cluster(_NEVER_LOOKS, place / "data")
+        self._ready = threading.Event()
+        self._kept = threading.Event()
         self._stopped = threading.Event()
-        self._empty_at = 0.0
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="sleepers", daemon=True)
 
     @property
     def bootstrap(self) -> str:
-        """Return ``bootstrap.servers``, once both groups sleep. They sleep for less than half a minute then."""
-        self._asked.set()
-        self._wait(self._asleep.is_set, "the groups that sleep were not there")
+        """Return ``bootstrap.servers``, once the broker answers."""
+        self._wait(self._ready.is_set, "the groups that sleep were not there")
         return self._cluster.bootstrap
 
     def start(self) -> Self:
@@ -69,8 +111,13 @@ class Sleepers(Service):
     def stop(self) -> None:
         """Stop the broker, and whoever waits for it. May be called twice."""
         self._stopped.set()
+        self._kept.set()
         self._thread.join()
         self._cluster.stop()
+
+    def forget(self) -> None:
+        """Start the broker again, which then forgets what has slept for too long; without waiting for it."""
+        self._kept.set()
 
     def wait_until_forgotten(self) -> None:
         """Wait until the broker has forgotten the control, and ``found`` is there; raises LabError if it does not."""
@@ -94,34 +141,38 @@ class Sleepers(Service):
     def _run(self) -> None:
         try:
             self._cluster.start()
-            create_topics(self._cluster.bootstrap, {TOPIC: 1})
-            self._fall_asleep()
-            # Where Airflow takes long to start, they would be forgotten before one of them can be kept alive.
-            while not self._asked.wait(_PATIENCE_S) and not self._stopped.is_set():
-                self._fall_asleep()
-            self._asleep.set()
-            self._watch()
+            self.committed = self._offsets()
+            self._ready.set()
+            self._kept.wait()
+            if not self._stopped.is_set():
+                self._start_again()
+                self._watch()
         except Exception as exc:  # noqa: BLE001  # whoever waits is told
             self._failure = exc
 
-    def _fall_asleep(self) -> None:
-        bootstrap = self._cluster.bootstrap
-        produce(bootstrap, {(TOPIC, 0): 20})
-        consumers = [LiveConsumer(bootstrap, group_id, [TOPIC], commit_every=0.1) for group_id in (KEPT, CONTROL)]
-        for consumer in consumers:
-            consumer.start()
-        for consumer in consumers:
-            consumer.wait_committed()
-            consumer.stop()
-        self._empty_at = time.monotonic()
-        self.committed = self._offsets()
+    def _start_again(self) -> None:
+        before = self._cluster
+        before.kill(1)
+        self._cluster = _cluster(_LOOKS, _data(before))
+        try:
+            self._cluster.start()
+        finally:
+            before.stop()
 
     def _watch(self) -> None:
+        since = float((self._place / _SINCE).read_text())
         while not self._stopped.wait(_POLL_S):
             found = self._offsets()
             if not found[CONTROL]:
-                self.slept, self.found = time.monotonic() - self._empty_at, found
+                self.slept, self.found = time.time() - since, found
                 return
 
     def _offsets(self) -> dict[str, dict[tuple[str, int], int]]:
         return committed_offsets(self._cluster.bootstrap, (KEPT, CONTROL))
+
+
+if __name__ == "__main__":
+    try:
+        fall_asleep(ASLEEP)
+    except LabError as error:
+        sys.exit(f"{error}")

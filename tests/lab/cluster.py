@@ -45,6 +45,7 @@ class KafkaCluster(Service):
     :param sasl_users: names and passwords of who may log in at ``sasl_bootstrap`` (SASL_PLAINTEXT: PLAIN, or
         OAUTHBEARER with an unsigned token); default: there is no such listener.
     :param java_options: further options of the brokers' JVMs, such as ``-Dname=value``.
+    :param data: the data of another cluster's only broker, by KRaft, to start with a copy of; default: no data.
     :param timeout: seconds until all brokers have to be ready.
 
     Raises LabError, with the log tail of the node concerned, when the cluster does not come up.
@@ -62,6 +63,7 @@ class KafkaCluster(Service):
         full_jit: bool = False,
         sasl_users: Mapping[str, str] | None = None,
         java_options: Sequence[str] = (),
+        data: Path | None = None,
         timeout: float = START_TIMEOUT_S,
     ) -> None:
         jars.parse_version(version)
@@ -78,6 +80,7 @@ class KafkaCluster(Service):
         self._full_jit = full_jit
         self._sasl_users = dict(sasl_users or {})
         self._java_options = tuple(java_options)
+        self._data = data
         self._timeout = timeout
         self._reaper: Reaper | None = None
         self._layout: Layout | None = None
@@ -207,7 +210,7 @@ class KafkaCluster(Service):
             zookeeper_port=zookeeper_port,
             java_options=self._java_options,
         )
-        layout.write_files(self._layout, self._config, self._sasl_users)
+        layout.write_files(self._layout, self._config, self._sasl_users, self._data)
         if zookeeper_port:
             command = self._layout.zookeeper().command()
             self._zookeeper = LabProcess.start("zookeeper", command, folder=folder, reaper=self._reaper)

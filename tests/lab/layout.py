@@ -84,8 +84,13 @@ def plan_nodes(folder: Path, brokers: int, *, delayed: bool, sasl: bool = False)
     return tuple(nodes)
 
 
-def write_files(layout: Layout, config: Mapping[str, object], sasl_users: Mapping[str, str] | None = None) -> None:
-    """Write every node's configuration, and format its data folder where the version wants that."""
+def write_files(
+    layout: Layout,
+    config: Mapping[str, object],
+    sasl_users: Mapping[str, str] | None = None,
+    data: Path | None = None,
+) -> None:
+    """Write every node's configuration, and format its data folder where the version wants that, or copy this one."""
     for node in layout.nodes:
         node.data.mkdir(parents=True)
         made = properties.broker_properties(
@@ -100,6 +105,8 @@ def write_files(layout: Layout, config: Mapping[str, object], sasl_users: Mappin
     if layout.zookeeper_port:
         made = properties.zookeeper_properties(layout.folder, layout.zookeeper_port)
         (layout.folder / "zookeeper.properties").write_text(properties.render(made))
+    elif data is not None:
+        shutil.copytree(data, layout.nodes[0].data, dirs_exist_ok=True)
     else:
         _format(layout)
 

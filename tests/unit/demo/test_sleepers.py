@@ -13,7 +13,7 @@ ALL: dict[str, Any] = {"slept": RETENTION_S + 1.0, "found": {KEPT: OFFSETS, CONT
 
 
 def sleepers(**found: Any) -> Sleepers:
-    made = Sleepers("4.1.0")
+    made = Sleepers()
     made.committed = {KEPT: OFFSETS, CONTROL: OFFSETS}
     for name, value in {**ALL, **found}.items():
         setattr(made, name, value)
