@@ -131,7 +131,8 @@ async def test_many_triggers_keep_their_deadline_while_the_cluster_does_not_answ
         return time.time() - begun
 
     ended = await asyncio.gather(*(one() for _ in range(30)))
-    assert max(ended) < 0.3 + 4 * 0.2, f"the last of 30 ended after {max(ended):.1f} s"
+    one_after_the_other = 30 * 0.2
+    assert max(ended) < one_after_the_other / 2, f"the last of 30 ended after {max(ended):.1f} s"
 
 
 def waiting_for(*group_ids: str) -> ConditionTrigger:
