@@ -17,7 +17,6 @@ from functools import partial
 from typing import Any
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.arrow.files.storage import Storage
@@ -75,10 +74,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     rows = [(cluster, day, *row) for cluster, days in found.items() for day, of_day in days.items() for row in of_day]
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
     made = spark.createDataFrame(rows, f"cluster string, day string, {columns}")
-    for cluster, days in found.items():
-        if table and days:
-            of_cluster = made.where(F.col("cluster") == cluster)
-            table.replace(cluster, of_cluster, {day: len(of_day) for day, of_day in days.items()})
+    if table and rows:
+        table.replace_all(made, {(cluster, day): len(of) for cluster, days in found.items() for day, of in days.items()})
     if arguments.output:
         with settings_of_write(spark, PARTITION_BY_PARTITION):
             made.coalesce(1).write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)
@@ -109,26 +106,33 @@ def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, li
             judged[day][snapshot_id] = f"{folder}/{place}/{name}"
     with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
         rows = readers.map(partial(_rows, storage, folder, cluster), judged.values())
-        return dict(zip(judged, rows, strict=True))
+        return {day: of_day for day, of_day in zip(judged, rows, strict=True) if of_day}
 
 
-def _rows(storage: Storage, folder: str, cluster: str, summaries: Mapping[str, str]) -> list[tuple[str, str, int, int]]:
-    """Return the rows of a day.
+def _rows(storage: Storage, folder: str, cluster: str, summaries: dict[str, str]) -> list[tuple[str, str, int, int]]:
+    """Return the rows of a day; none if no judgement of the day has come to its end.
 
     :param summaries: the paths of its summaries, by snapshot.
     """
-    snapshot_id = _last(storage, folder, sorted(summaries, reverse=True))
-    path = summaries[snapshot_id]
-    text = storage.read_text(path)
-    try:
-        summary = json.loads(text)
-        if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
-            raise JobError(f"{path} is the summary of another snapshot: it was copied or renamed. Move it back")
-        groups, lag = summary["verdicts"], summary["lag_by_verdict"]
-        return [(snapshot_id, str(name), _number(groups[name]), _number(lag[name])) for name in VerdictName]
-    except (ValueError, KeyError, TypeError) as exc:
-        why = f"{type(exc).__name__}: {exc}"
-        raise JobError(f"{path} is not a summary of judge_staleness ({why}): judge again") from exc
+    while summaries:
+        snapshot_id = _last(storage, folder, sorted(summaries, reverse=True))
+        path = summaries.pop(snapshot_id)
+        text = storage.read_text(path)
+        try:
+            summary = json.loads(text)
+            if (summary["snapshot_id"], summary["cluster"]) != (snapshot_id, cluster):
+                raise JobError(f"{path} is the summary of another snapshot: it was copied or renamed. Move it back")
+            if summary.get("groups", 0) is None:  # its job died before it knew that its snapshots are still there
+                continue
+            groups, lag = summary["verdicts"], summary["lag_by_verdict"]
+            return [(snapshot_id, str(name), _number(groups[name]), _number(lag[name])) for name in VerdictName]
+        except (ValueError, KeyError, TypeError) as exc:
+            why = f"{type(exc).__name__}: {exc}"
+            raise JobError(
+                f"{path} is not a summary of judge_staleness ({why}), and no day of the cluster was rolled up: judge "
+                f"again (--snapshot-id {snapshot_id}), or remove that file"
+            ) from exc
+    return []
 
 
 def _last(storage: Storage, folder: str, newest_first: Sequence[str]) -> str:

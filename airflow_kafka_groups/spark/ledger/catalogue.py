@@ -6,9 +6,9 @@ partitioned by both. A run replaces its own partitions and no others, so a run t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -111,14 +111,14 @@ class CatalogueTable:
             if not self._spark.catalog.tableExists(self._quoted):
                 raise
 
-    def _empty(self, owner: str, partitions: Iterable[str], rows: DataFrame) -> None:
+    def _empty(self, partitions: Iterable[tuple[str, str]], rows: DataFrame) -> None:
         """Remove the rows of partitions; rows of others do not replace them.
 
         :param rows: any with the table's columns.
         """
         nothing = rows.select(*(column for column in self._columns if column not in self._keys)).limit(0)
         for partition in partitions:
-            values = zip(self._keys, (owner, partition), strict=True)
+            values = zip(self._keys, partition, strict=True)
             key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
             with settings_of_write(self._spark, _STATIC):
                 text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
@@ -131,45 +131,58 @@ class CatalogueTable:
             return parts  # some are functions, which the list of columns leaves out, or fails for
         return {column.name for column in self._spark.catalog.listColumns(self._quoted) if column.isPartition}
 
-    def counts(self, owner: str, partitions: Collection[str] | None = None) -> dict[str, int]:
-        """Return the numbers of rows of an owner by the second key.
+    def counts(self, owner: str) -> dict[str, int]:
+        """Return the numbers of rows of an owner by the second key, for which a file of each is opened.
 
         :param owner: the value of the first key.
-        :param partitions: the values of the second key to count. Default: all, for which a file of each is opened.
         """
-        first, second = self._keys
-        rows = self._spark.table(self._quoted).where(F.col(first) == owner)
-        if partitions is not None:
-            rows = rows.where(F.col(second).isin(*partitions))
-        return {row[second]: row["count"] for row in rows.groupBy(second).count().collect()}
+        return {name: count for (_, name), count in self._counts(F.col(self._keys[0]) == owner).items()}
+
+    def _counts(self, chosen: Column) -> dict[tuple[str, str], int]:
+        counted = self._spark.table(self._quoted).where(chosen).groupBy(*self._keys).count().collect()
+        return {(owner, name): count for owner, name, count in counted}
 
     def replace(self, owner: str, rows: DataFrame, expected: Mapping[str, int]) -> None:
-        """Replace partitions, and verify the numbers of their rows.
+        """Replace partitions of one owner, and verify the numbers of their rows.
 
         :param owner: the value of the first key.
         :param rows: rows of all partitions to replace; with one partition, they need not have the second key.
         :param expected: the number of rows by the second key.
 
-        Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.
+        Raises as ``replace_all`` does.
         """
         first, second = self._keys
         keyed = rows.withColumn(first, F.lit(owner))
         if len(expected) == 1:
             keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
+        self.replace_all(keyed, {(owner, name): count for name, count in expected.items()})
+
+    def replace_all(self, rows: DataFrame, expected: Mapping[tuple[str, str], int]) -> None:
+        """Replace partitions of several owners in one write, and verify the numbers of their rows.
+
+        :param rows: rows of all partitions to replace.
+        :param expected: the number of rows by both keys.
+
+        Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.
+        """
+        chosen = F.lit(True)
+        for key, values in zip(self._keys, zip(*expected, strict=True), strict=True):
+            chosen &= F.col(key).isin(set(values))
         try:
             with settings_of_write(self._spark, PARTITION_BY_PARTITION):
                 # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
                 text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
-                self._spark.sql(text, rows=keyed.select(*self._columns))
-            found = self.counts(owner, expected)
+                self._spark.sql(text, rows=rows.select(*self._columns))
+            found = self._counts(chosen)
             if emptied := [name for name, count in expected.items() if not count and name in found]:
-                self._empty(owner, emptied, keyed)
-                found = self.counts(owner, expected)
+                self._empty(emptied, rows)
+                found = self._counts(chosen)
         except SPARK_ERRORS as exc:
             raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
         for partition, count in expected.items():
             if found.get(partition, 0) != count:
+                keys = " and ".join(f"{key} is {value}" for key, value in zip(self._keys, partition, strict=True))
                 raise JobError(
-                    f"the table {self.name} has {found.get(partition, 0)} rows where {second} is {partition}, and "
-                    f"{count} were written: another program writes there. Run the job again"
+                    f"the table {self.name} has {found.get(partition, 0)} rows where {keys}, and {count} were written: "
+                    "another program writes there. Run the job again"
                 )

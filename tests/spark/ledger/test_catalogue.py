@@ -95,7 +95,7 @@ def test_partitions_are_emptied_whatever_their_owner_is_called(spark: SparkSessi
 @pytest.mark.safety
 def test_a_table_with_other_rows_than_were_written_fails_the_job(spark: SparkSession, database: str) -> None:
     table = CatalogueTable(spark, f"{database}.lags", SCHEMA)
-    with pytest.raises(JobError, match="has 1 rows where snapshot_id is s1, and 2 were written"):
+    with pytest.raises(JobError, match="has 1 rows where cluster is c and snapshot_id is s1, and 2 were written"):
         table.replace("c", rows_of(spark, ("a", 1)), {"s1": 2})
 
 

@@ -124,6 +124,55 @@ def test_a_summary_with_numbers_that_are_none_holds_no_other_cluster_up(spark: S
     assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("fine", day(0), fine, "3", "30")]
 
 
+@pytest.mark.parametrize("verdicts", [{"stale": 9}, {}])
+def test_a_judgement_that_died_before_its_end_is_no_day(
+    spark: SparkSession, tmp_path: Path, verdicts: dict[str, int]
+) -> None:
+    """Its first summary has no number of groups: the job had not yet looked whether all its snapshots were left."""
+    base = tmp_path / "base"
+    whole = judged(base, "c", 1, 3, stale=4, changes={"groups": 4})
+    died = {"groups": None} | ({"verdicts": {name.value: 0 for name in VerdictName} | verdicts} if verdicts else {})
+    judged(base, "c", 1, 5, stale=0, changes=died)
+    judged(base, "c", 0, 5, stale=0, changes=died)
+    summary = run(spark, parse_arguments(["--base", str(base), "--output", f"{tmp_path}/out"]))
+    assert (summary["clusters"], summary["failed"]) == ({"c": 1}, {})
+    assert stale(spark.read.parquet(f"{tmp_path}/out")) == [("c", day(1), whole, "4", "40")]
+
+
+def test_what_keeps_a_cluster_out_is_named_with_the_ways_to_go_on(spark: SparkSession, tmp_path: Path) -> None:
+    """Of an old snapshot that was pruned, there is nothing left to judge again."""
+    judged(tmp_path / "base", "c", 1, 0, stale=3)
+    torn = judged(tmp_path / "base", "c", 0, 0, stale=3, changes={"verdicts": "none"})
+    summary = run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
+    said = f"no day of the cluster was rolled up: judge again (--snapshot-id {torn}), or remove that file"
+    assert said in summary["failed"]["c"]
+
+
+def test_all_clusters_are_written_to_the_table_at_once(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred clusters, one after the other, took minutes with Delta."""
+    base = tmp_path / "base"
+    expected = [(name, day(ago), judged(base, name, ago, 0, stale=3), "3", "30") for name in "abc" for ago in (2, 0)]
+    spark.sql(f"CREATE DATABASE at_once LOCATION '{tmp_path.as_uri()}/warehouse'")
+    said, sql = list[str](), SparkSession.sql
+
+    def told(session: SparkSession, text: str, *more: Any, **named: Any) -> Any:
+        said.append(text)
+        return sql(session, text, *more, **named)
+
+    monkeypatch.setattr(SparkSession, "sql", told)
+    try:
+        run(spark, parse_arguments(["--base", str(base), "--table", "at_once.days"]))
+        assert len([text for text in said if text.startswith("INSERT")]) == 1
+        assert stale(spark.table("at_once.days")) == sorted(expected)
+        judged(base, "b", 0, 1, stale=8)
+        run(spark, parse_arguments(["--base", str(base), "--table", "at_once.days", "--days", "1"]))
+        assert [row[3] for row in stale(spark.table("at_once.days"))] == ["3", "3", "3", "8", "3", "3"]
+    finally:
+        spark.sql("DROP DATABASE at_once CASCADE")
+
+
 def test_a_cluster_whose_name_is_a_number_keeps_it_as_the_page_says(spark: SparkSession, tmp_path: Path) -> None:
     judged(tmp_path / "base", "007", 0, 0, stale=3)
     run(spark, parse_arguments(["--base", f"{tmp_path}/base", "--output", f"{tmp_path}/out"]))
