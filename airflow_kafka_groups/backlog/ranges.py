@@ -91,14 +91,14 @@ def plan_backlog(
     *,
     until: Mapping[Partition, int] | None = None,
     missing: Collection[Partition] = (),
-    recreated: Collection[Partition] = (),
+    recreated: Mapping[Partition, str] | None = None,
 ) -> Backlog:
     """Return the range to read of each partition.
 
     :param logs: the log ends of every partition of the group's topics.
     :param until: the maximum offset to read, by partition. Default: the log end.
     :param missing: partitions of ``committed`` that no longer exist.
-    :param recreated: partitions that are known to be of another topic of the same name by now.
+    :param recreated: why partitions are of another topic of the same name by now, with the commit as ``{}``.
 
     Raises ``JobError`` naming the partitions and the option that decides, before anything is read.
     """
@@ -107,8 +107,9 @@ def plan_backlog(
     lost: dict[Partition, int] = {}
     decided: list[str] = []
     objections: dict[str, list[str]] = {}
+    others = recreated or {}
     for where in sorted(committed.keys() | logs.keys()):
-        option, what = _doubt(where, committed.get(where), logs.get(where), where in missing, where in recreated)
+        option, what = _doubt(where, committed.get(where), logs.get(where), where in missing, others.get(where))
         decision = getattr(policy, option) if option else None
         if decision == FAIL:
             objections.setdefault(option, []).append(what)
@@ -133,7 +134,7 @@ def plan_backlog(
 
 
 def _doubt(
-    where: Partition, commit: Commit | None, log: LogEnds | None, is_missing: bool, is_recreated: bool
+    where: Partition, commit: Commit | None, log: LogEnds | None, is_missing: bool, recreated: str | None
 ) -> tuple[str, str]:
     """Return the policy's option that decides on a partition, and why; two empty strings if the offsets decide."""
     if is_missing:
@@ -142,9 +143,8 @@ def _doubt(
         raise JobError(f"the ends of {where} are not known, though its topic exists: run the job again")
     if commit is None:
         return "on_no_commit", f"{where} has no commit"
-    if is_recreated:
-        what = f"{where} was recreated or truncated since it was committed at {commit.offset}"
-        return "on_beyond_end", what
+    if recreated is not None:
+        return "on_beyond_end", f"{where} {recreated.format(commit.offset)}"
     if commit.offset < log.start:
         return "on_data_loss", f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
     if commit.offset > log.end:

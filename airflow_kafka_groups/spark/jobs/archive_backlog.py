@@ -21,6 +21,7 @@ from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.backlog.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
@@ -39,7 +40,6 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.kafka.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
@@ -112,7 +112,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     with KafkaAdmin(spark, properties) as admin:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         committed = {where for commits in groups.values() for where in commits}
-        logs, recreated, ids = logs_since(admin, snapshot, rows, committed)
+        logs, recreated, ids = logs_since(admin, snapshot, rows, committed, groups)
         backlogs, hidden = _plan(admin, arguments, groups, logs, recreated)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
@@ -186,7 +186,7 @@ def _plan(
     arguments: argparse.Namespace,
     groups: Mapping[str, Mapping[Partition, Commit]],
     logs: Mapping[Partition, LogEnds],
-    recreated: Collection[Partition],
+    recreated: Mapping[Partition, str],
 ) -> tuple[dict[str, Backlog], int]:
     """Return what to read for each group, from its commit to the current end, and how many offsets are not readable."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})

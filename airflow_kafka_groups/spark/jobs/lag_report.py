@@ -142,16 +142,16 @@ def _look_up(
     snapshot: SnapshotManifest,
     rows: SnapshotRows,
 ) -> list[Timestamp]:
+    from airflow_kafka_groups.backlog.recreated import logs_since
     from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
     from airflow_kafka_groups.spark.kafka.properties import load_properties
-    from airflow_kafka_groups.spark.kafka.recreated import logs_since
     from airflow_kafka_groups.spark.kafka.timestamps import look_up
 
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         logs, recreated, _ = logs_since(admin, snapshot, rows, {where for where, _ in wanted})
-        there = logs.keys() - recreated
+        there = logs.keys() - recreated.keys()
     return look_up(spark, properties, [(where, offset) for where, offset in wanted if where in there])
 
 

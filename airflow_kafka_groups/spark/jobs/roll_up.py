@@ -10,7 +10,7 @@ import argparse
 import json
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -75,7 +75,9 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     columns = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in ROLL_UP_SCHEMA)
     made = spark.createDataFrame(rows, f"cluster string, day string, {columns}")
     if table and rows:
-        table.replace_all(made, {(cluster, day): len(of) for cluster, days in found.items() for day, of in days.items()})
+        table.replace_all(
+            made, {(cluster, day): len(of) for cluster, days in found.items() for day, of in days.items()}
+        )
     if arguments.output:
         with settings_of_write(spark, PARTITION_BY_PARTITION):
             made.coalesce(1).write.mode("overwrite").partitionBy(*_KEYS).parquet(arguments.output)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
+from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
+from airflow_kafka_groups.backlog.recreated import RECREATED, _logs_of, logs_since, went_backwards
 from airflow_kafka_groups.spark.backlog.archive import check_archive
-from airflow_kafka_groups.spark.kafka.recreated import _logs_of, logs_since, went_backwards
 from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
-from tests.lab.workload.topics import topic_id_of
+from tests.lab.workload.topics import quiet, topic_id_of
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
-from tests.spark.kafka import fill
+from tests.spark.kafka import committed, fill
 from tests.unit.contracts.test_manifest import MANIFEST
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -55,6 +58,39 @@ def test_records_of_a_topic_that_was_recreated_are_not_archived_as_those_of_the_
     assert whole["records"] == records
 
 
+def test_of_a_topic_without_an_id_in_the_snapshot_the_commits_that_are_gone_tell(
+    kafka: str, archive: Archive, left_unread: Path
+) -> None:
+    """Brokers remove the commits of a topic that is deleted. A longer log than before gave nothing away."""
+    left_unread.write_text(json.dumps(json.loads(left_unread.read_text()) | {"view": None}))
+    fill(kafka, {(TOPIC, 0): 9})
+    deadline = time.monotonic() + 30
+    while committed(kafka, GROUP, (TOPIC, 0)) != [-1001]:  # brokers do so at their leisure
+        assert time.monotonic() < deadline
+    said = rf"{TOPIC}\[0\] was committed at 2, and none of these groups has a commit in its topic any more.* --on-bey"
+    with pytest.raises(JobError, match=said):
+        archive("--group", GROUP)
+    skipped = archive("--group", GROUP, "--on-beyond-end", "skip", "--output", str(left_unread.parent / "skipped"))
+    assert (skipped["records"], len(skipped["decided"])) == (0, 1)
+
+
+@pytest.mark.parametrize("knows_ids", [True, False])
+def test_the_archive_of_a_group_that_is_gone_goes_on_where_the_topic_is_known_to_be_the_same(
+    kafka: str, archive: Archive, tmp_path: Path, knows_ids: bool
+) -> None:
+    """By its id, or by the commit of another group of the archive, which a new topic would not have."""
+    name = f"{TOPIC}-{uuid4().hex}"  # brokers may remove the commits of a former topic of that name late
+    fill(kafka, {(name, 0): 5})
+    commit_offsets(kafka, {f"{name}-gone": {(name, 0): 2}, f"{name}-there": {(name, 0): 4}})
+    path = tmp_path / "c" / "manifests" / f"{snapshot(kafka, tmp_path, f'{name}-gone', f'{name}-there')}.json"
+    view = {"topic_ids": {name: topic_id_of(kafka, name)}} if knows_ids else None
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"view": view}))
+    admin = LibrdkafkaAdmin(quiet(kafka))  # its futures fail once it is gone
+    admin.delete_consumer_groups([f"{name}-gone"])[f"{name}-gone"].result(60)
+    groups = ["--group", f"{name}-gone", *([] if knows_ids else ["--group", f"{name}-there"])]
+    assert archive(*groups)["records"] == (3 if knows_ids else 4)
+
+
 @pytest.mark.usefixtures("left_unread")
 def test_a_topic_that_is_recreated_while_it_is_read_fails_the_archive(
     kafka: str, archive: Archive, monkeypatch: pytest.MonkeyPatch
@@ -88,5 +124,5 @@ def test_of_a_snapshot_s_partitions_the_driver_makes_objects_of_those_only_that_
     assert _logs_of(rows, logs) == {here: LogEnds(0, 100), other: LogEnds(0, 100)}
     admin = MagicMock(**{"topic_ids.return_value": {}, "partitions.return_value": {*logs, Partition("t", 5)}})
     admin.log_ends = lambda wanted, *, read_committed: {where: logs[where] for where in wanted}
-    assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here}, {})
-    assert logs_since(admin, MANIFEST, rows, set()) == ({}, set(), {})
+    assert logs_since(admin, MANIFEST, rows, logs.keys()) == (logs, {here: RECREATED}, {})
+    assert logs_since(admin, MANIFEST, rows, set()) == ({}, {}, {})

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
+from airflow_kafka_groups.backlog.group_admin import GroupAdmin
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+RECREATED = "was recreated or truncated since it was committed at {}"
+FORSAKEN = (
+    "was committed at {}, and none of these groups has a commit in its topic any more: it may have been recreated, and "
+    "the snapshot does not have its id"
+)
+
+
+class TopicAdmin(GroupAdmin, Protocol):
+    """A client that also knows the ids of topics."""
+
+    def topic_ids(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of these topics; those that do not exist, or have none, are omitted."""
+        ...
 
 
 def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str]:
@@ -19,22 +33,39 @@ def with_other_ids(ids: Mapping[str, str], others: Mapping[str, str]) -> set[str
 
 
 def logs_since(
-    admin: KafkaAdmin, snapshot: SnapshotManifest, rows: Iterable[pa.Table], wanted: Set[Partition]
-) -> tuple[dict[Partition, LogEnds], set[Partition], dict[str, str]]:
-    """Return the logs of partitions as they are now, the partitions that are not a snapshot's, and the topics' ids.
+    admin: TopicAdmin,
+    snapshot: SnapshotManifest,
+    rows: Iterable[pa.Table],
+    wanted: Set[Partition],
+    groups: Mapping[str, Collection[Partition]] | None = None,
+) -> tuple[dict[Partition, LogEnds], dict[Partition, str], dict[str, str]]:
+    """Return the logs of partitions as they are now, why partitions are not the snapshot's, and the topics' ids.
 
     A partition is not the snapshot's if its topic has another id, or its log went backwards. A snapshot has the ids of
-    some topics only.
+    some topics only; of the others, brokers have removed the commits of all groups with the topic.
 
     :param rows: the snapshot's rows, in parts.
     :param wanted: partitions of the snapshot; those that do not exist any more are left out.
+    :param groups: the partitions in which groups had commits, to ask whether they have some. Default: nobody is asked.
     """
     topics = {where.topic for where in wanted}
-    ids = admin.topic_ids(topics)
+    ids, known = admin.topic_ids(topics), (snapshot.view or {}).get("topic_ids") or {}
     logs = admin.log_ends(wanted & admin.partitions(topics), read_committed=False)
-    others = with_other_ids((snapshot.view or {}).get("topic_ids") or {}, ids)
-    recreated = {where for where in logs if where.topic in others} | went_backwards(_logs_of(rows, logs), logs)
-    return logs, recreated, ids
+    others = with_other_ids(known, ids)
+    went_back = went_backwards(_logs_of(rows, logs), logs)
+    doubtful = {where for where in logs if where.topic not in known.keys() & ids.keys()}
+    why = dict.fromkeys(_forsaken(admin, groups, doubtful), FORSAKEN) if groups else {}
+    why |= {where: RECREATED for where in logs if where.topic in others or where in went_back}
+    return logs, why, ids
+
+
+def _forsaken(
+    admin: GroupAdmin, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
+) -> Set[Partition]:
+    """Return the partitions in whose topics none of the groups has a commit any more."""
+    asked = [group_id for group_id, commits in groups.items() if not doubtful.isdisjoint(commits)]
+    used = {where.topic for group_id in asked for where in admin.known(group_id)}
+    return {where for where in doubtful if where.topic not in used}
 
 
 def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, LogEnds]) -> set[Partition]:
