@@ -107,6 +107,7 @@ ELSEWHERE = {
     "spark/jobs/": "spark/backlog/test_process_backlog_input.py",
     "spark/kafka/": "spark/backlog/test_process_backlog.py",
     "backlog/recreated.py": "spark/backlog/test_recreated_topics.py",
+    "backlog/snapshot_commits.py": "spark/backlog/test_archive_backlog.py",
     "spark/kafka/timestamps.py": "spark/lag/test_lag_report.py",
     "spark/offsets_topic/": "spark/offsets_topic/test_commit_history.py",
     "spark/source/": "spark/source/test_source.py",

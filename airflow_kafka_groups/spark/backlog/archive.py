@@ -11,25 +11,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
+from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog
-from airflow_kafka_groups.backlog.slices import range_rows
+from airflow_kafka_groups.backlog.slices import parse_ranges, range_rows
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
-from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.session.settings import jvm_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 # Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
 _RANGE_SCHEMA = "group_id string, topic string, partition int, range_start long, range_end long"
@@ -39,7 +35,8 @@ SELECT group_id, topic, partition,
 FROM {written}
 GROUP BY group_id, topic, partition
 """
-_SHOWN = 20
+_COMPACTED = "compaction or transaction markers"
+NEVER_OVERWRITTEN = "an archive is never overwritten. Give another --output"
 _PATHS = "org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils"
 _LONGEST_NAME = 255  # in bytes, of a file or folder
 _OF_HDFS = frozenset({"hdfs", "webhdfs", "swebhdfs", "viewfs"})
@@ -70,50 +67,6 @@ def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str],
         raise JobError(f"{body} does not hold the groups of the plan (its SHA-256 differs): plan again")
     rows = read_stored(spark).parquet(body).where("place is not null").select("group_id").collect()
     return {row["group_id"] for row in rows}, snapshot_id
-
-
-def read_groups(rows: Iterable[pa.Table], group_ids: Collection[str]) -> dict[str, dict[Partition, Commit]]:
-    """Return the commits of these groups from a snapshot's rows.
-
-    :param rows: all of the snapshot's, in parts.
-    :param group_ids: the groups; each must be in the snapshot, readable and without members.
-
-    Raises ``JobError`` naming the groups for which this is not so.
-    """
-    import pyarrow as pa  # --help needs none
-    import pyarrow.compute as pc
-
-    if "" in group_ids:
-        raise JobError("the group with the empty id cannot be archived: its folder would have no name")
-    # Of a name that is no text, such as an argument in another encoding, no snapshot has a group.
-    wanted = pa.array(sorted(name for name in group_ids if _is_text(name)), pa.string())
-    found: dict[str, dict[Partition, Commit]] = {}
-    doubts: dict[str, str] = {}
-    columns = ["group_id", "state", "topic", "partition", "committed_offset", "error"]
-    chosen = (part.filter(pc.is_in(part["group_id"], wanted)).select(columns) for part in rows)
-    for row in (row for part in chosen for row in part.to_pylist()):
-        commits = found.setdefault(row["group_id"], {})
-        if row["error"] is not None:
-            doubts[row["group_id"]] = f"could not be read ({row['error']})"
-        elif row["state"] != GroupState.EMPTY:
-            doubts[row["group_id"]] = f"was {row['state']}, not Empty"
-        elif row["topic"] is not None:
-            where, commit = Partition(row["topic"], row["partition"]), Commit(row["committed_offset"])
-            if None in (row["partition"], row["committed_offset"]):
-                doubts[row["group_id"]] = f"has a row of {where.topic} without a partition or an offset"
-            elif commits.setdefault(where, commit) != commit:
-                offsets = f"{commits[where].offset} and {commit.offset}"
-                doubts[row["group_id"]] = f"is there twice, with {where} committed at {offsets}"
-    doubts |= {group_id: "is not in the snapshot" for group_id in group_ids if group_id not in found}
-    if doubts:
-        shown = "; ".join(f"group {group_id!r} {why}" for group_id, why in sorted(doubts.items())[:_SHOWN])
-        raise JobError(f"{shown}: nothing was archived. Take a new snapshot, or leave such groups out")
-    return found
-
-
-def _is_text(name: str) -> bool:
-    """Return whether a name can be written as UTF-8, as all of Kafka's are."""
-    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def shared_ranges(backlogs: Mapping[str, Backlog]) -> list[Range]:
@@ -204,7 +157,7 @@ def check_archive(
         why = None
         if missing := each.offsets - records:
             is_compacted = each.partition.topic in compacted
-            why = "compaction or transaction markers" if is_compacted else "transaction markers or aborted records"
+            why = _COMPACTED if is_compacted else "transaction markers or aborted records"
         (offsets,) = range_rows([each])
         partitions.append({"group_id": group_id, **offsets, "records": records, "without_record": missing, "why": why})
     if found:
@@ -217,6 +170,37 @@ def check_archive(
         "offsets_without_record": sum(each["without_record"] for each in partitions),
         "partitions": partitions,
     }
+
+
+def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the summary of an archive of the same request, ``None`` if there is no summary.
+
+    :param path: the summary.
+    :param request: what decides about the content of the archive, as the summary has it.
+
+    Raises ``JobError`` if the summary is of another request, or its archive is not what it says.
+    """
+    if (text := storage_of(spark, path).read_if_there(path)) is None:
+        return None
+    try:
+        there: dict[str, Any] = json.loads(text)
+        asked = there.get("request") or {}
+        if other := sorted(name for name in request if name not in asked or asked[name] != request[name]):
+            raise JobError(f"{path} exists, and is of another request (its {', '.join(other)}): {NEVER_OVERWRITTEN}")
+        backlogs: dict[str, Backlog] = {}
+        for group_id in {each["group_id"] for each in there["partitions"]}:
+            ranges = parse_ranges([each for each in there["partitions"] if each["group_id"] == group_id])
+            backlogs[group_id] = Backlog(ranges=ranges, ends={})
+        compacted = {each["topic"] for each in there["partitions"] if each["why"] == _COMPACTED}
+        found = check_archive(spark, there["output"], request["format"], backlogs, compacted)
+        differ = found["partitions"] != there["partitions"] or found["records"] != there["records"]
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise JobError(
+            f"{path} exists, and is no summary of an archive ({type(exc).__name__}): {NEVER_OVERWRITTEN}"
+        ) from exc
+    if differ:
+        raise JobError(f"the archive in {there['output']} is not what {path} says: {NEVER_OVERWRITTEN}")
+    return there
 
 
 def _ranges(backlogs: Mapping[str, Backlog]) -> Iterable[tuple[str, Range]]:

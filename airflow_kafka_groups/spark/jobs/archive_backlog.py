@@ -22,14 +22,16 @@ from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.backlog.recreated import logs_since, with_other_ids
+from airflow_kafka_groups.backlog.snapshot_commits import read_groups
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.spark.backlog.archive import (
+    NEVER_OVERWRITTEN,
+    archive_there,
     check_archive,
     check_names,
     of_groups,
     read_archive,
-    read_groups,
     read_plan,
     shared_ranges,
     write_archive,
@@ -50,6 +52,11 @@ from airflow_kafka_groups.spark.session.preflight import prepare_kafka
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
 _POLICY = ("on_data_loss", "on_beyond_end", "on_missing_topic")  # only partitions with a commit are archived
+_REQUEST = ("plan_id", "format", "table", "isolation_level", *_POLICY, "require_exact")
+_THERE = (
+    "{} is of the same request, and its archive is complete: nothing was archived now. What was written to the topics "
+    "since is not in it: to archive that, too, give another --output"
+)
 _HIDDEN = (
     "{} unread offsets are behind the beginning of an open transaction and are not archived. Archive again when it has "
     "ended, or with --isolation-level read_uncommitted"
@@ -102,11 +109,21 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         of_named=True,
     )
     snapshot = history.judged
-    name = arguments.plan_id or archive_name(snapshot.snapshot_id, group_ids)
-    output, summary_path = _new_places(spark, arguments.output, folder, name)
-    require_shared(spark, output)
+    of_groups_only = archive_name(snapshot.snapshot_id, group_ids)
+    name = arguments.plan_id or of_groups_only
+    request = {"archive": of_groups_only, **{option: getattr(arguments, option) for option in _REQUEST}}
+    output, summary_path = _places(arguments.output, folder, name)
+    there = archive_there(spark, summary_path, request)
+    if there is None:
+        _require_new(spark, output, *([] if arguments.output else [f"{folder}/{paths.ARCHIVES}/{name}.json"]))
+        require_shared(spark, output)
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
+    if there is not None:
+        if table:
+            written = read_archive(spark, there["output"], arguments.format)
+            table.replace(arguments.cluster, written, {name: there["records"]})
+        return {**there, "warnings": warnings + logged([_THERE.format(summary_path)])}
     rows = SnapshotRows(storage_of(spark, folder), history)
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
@@ -131,6 +148,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "snapshot_id": snapshot.snapshot_id,
         "plan_id": arguments.plan_id,
         "groups": len(groups),
+        "request": request,
         "isolation_level": arguments.isolation_level,
         **counts,
         "exact": counts["exact"] and not hidden,
@@ -163,17 +181,18 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     return summary
 
 
-def _new_places(spark: SparkSession, asked: str | None, folder: str, name: str) -> tuple[str, str]:
-    """Return the folder of an archive, and its summary. Raises ``JobError`` if one of them exists."""
+def _places(asked: str | None, folder: str, name: str) -> tuple[str, str]:
+    """Return the folder of a new archive, and its summary."""
     # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
     output = asked or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{uuid.uuid4().hex[:8]}"
-    summary_path = f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
-    earlier = [] if asked else [f"{folder}/{paths.ARCHIVES}/{name}.json"]  # of a former version
-    storage = storage_of(spark, output)
-    for path in (output, summary_path, *earlier):
-        if storage.exists(path):
-            raise JobError(f"{path} exists: an archive is never overwritten. Give another --output")
-    return output, summary_path
+    return output, f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
+
+
+def _require_new(spark: SparkSession, *places: str) -> None:
+    """Raise ``JobError`` if the folder of an archive, or its summary by a former version, exists."""
+    for path in places:
+        if storage_of(spark, path).exists(path):
+            raise JobError(f"{path} exists: {NEVER_OVERWRITTEN}")
 
 
 def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition
-from airflow_kafka_groups.spark.backlog.archive import read_groups
+from airflow_kafka_groups.backlog.snapshot_commits import read_groups
 from tests.histories.shorthand import rows_of, seen
 
 pytestmark = pytest.mark.spark

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import SnapshotError
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.backlog.archive import read_groups
+from airflow_kafka_groups.backlog.snapshot_commits import read_groups
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
