@@ -140,6 +140,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         _check_nothing_expired(admin, ranges, ids)
     if hidden:
         warnings += logged([_HIDDEN.format(hidden)])
+    decided = sorted({what for backlog in backlogs.values() for what in backlog.decided})
     summary = {
         "job": JOB,
         "format": FORMAT,
@@ -151,10 +152,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "request": request,
         "isolation_level": arguments.isolation_level,
         **counts,
-        "exact": counts["exact"] and not hidden,
+        "exact": counts["exact"] and not (hidden or decided),
         "offsets_behind_open_transaction": hidden,
         "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
-        "decided": sorted({what for backlog in backlogs.values() for what in backlog.decided}),
+        "decided": decided,
         "output": output,
         "table": arguments.table,
         "file_format": arguments.format,
@@ -162,9 +163,10 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         "seconds": round(time.monotonic() - started, 1),
     }
     if arguments.require_exact and not summary["exact"]:
+        also = f"; {len(decided)} partition(s) were decided on, first {decided[0]}" if decided else ""
         raise JobError(
-            f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions), and "
-            f"exact counts are required. The archive in {output} has no summary, and so does not count"
+            f"{summary['offsets_without_record'] + hidden} offsets have no record (compaction, or transactions){also}, "
+            f"and exact counts are required. The archive in {output} has no summary, and so does not count"
         )
     place = storage_of(spark, summary_path)
     late = JobError(

@@ -179,6 +179,14 @@ def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archi
         archive("--group", "ab-g")
     summary = archive("--group", "ab-g", "--on-missing-topic", "skip", "--on-data-loss", "skip-to-start")
     assert (summary["records"], summary["offsets_lost"], len(summary["decided"])) == (2, 3, 2)
+    assert summary["exact"] is False, "3 of 5 unread records of a topic are not in it, and of another topic none"
+    with pytest.raises(
+        JobError, match=r"; 2 partition\(s\) were decided on, first ab-cut\[0\] is committed at 1, and its"
+    ):
+        archive(
+            *("--group", "ab-g", "--on-missing-topic", "skip", "--on-data-loss", "skip-to-start"),
+            *("--require-exact", "--output", str(tmp_path / "exact")),
+        )
 
 
 def test_a_plan_names_its_groups_and_its_snapshot(
