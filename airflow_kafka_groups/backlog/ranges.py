@@ -6,12 +6,12 @@ docs/spark/backlog.md lists the cases.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.arrow.offsets import Commit, Commits, LogEnds, Partition, Range
 
 FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"
 _SHOWN = 5
@@ -131,6 +131,21 @@ def plan_backlog(
     if objections:
         raise JobError("; ".join(_objection(option, found) for option, found in objections.items()))
     return Backlog(ranges=tuple(ranges), ends=ends, lost=lost, decided=tuple(decided))
+
+
+def without_commit(groups: Mapping[str, Commits], there: Iterable[Partition]) -> list[tuple[str, Partition]]:
+    """Return the groups without a commit in a partition of a topic in which they have others, and these partitions."""
+    of_topic: dict[str, list[Partition]] = {}
+    for where in there:
+        of_topic.setdefault(where.topic, []).append(where)
+    topics = {group_id: {where.topic for where in commits} for group_id, commits in groups.items()}
+    return sorted(
+        (group_id, where)
+        for group_id, commits in groups.items()
+        for topic in topics[group_id]
+        for where in of_topic.get(topic, ())
+        if where not in commits
+    )
 
 
 def _doubt(

@@ -20,7 +20,7 @@ from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
 from airflow_kafka_groups.arrow.ledger.snapshots import find_history
 from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
 from airflow_kafka_groups.backlog.recreated import logs_since, with_other_ids
 from airflow_kafka_groups.backlog.snapshot_commits import read_groups
 from airflow_kafka_groups.contracts import paths
@@ -60,6 +60,11 @@ _THERE = (
 _HIDDEN = (
     "{} unread offsets are behind the beginning of an open transaction and are not archived. Archive again when it has "
     "ended, or with --isolation-level read_uncommitted"
+)
+
+_WITHOUT_COMMIT = (
+    "{} time(s), a group has no commit in a partition with records, and has one in another partition of the topic, as "
+    "if it was added later (first: group {!r}, {}). These records are not archived"
 )
 
 
@@ -131,6 +136,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         committed = {where for commits in groups.values() for where in commits}
         logs, recreated, ids = logs_since(admin, snapshot, rows, committed, groups)
         backlogs, hidden = _plan(admin, arguments, groups, logs, recreated)
+        without = _without_commit(admin, groups)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
         compacted = admin.compacted({each.partition.topic for each in ranges})
@@ -138,8 +144,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         write_archive(of_groups(records, backlogs), output, arguments.format)
         counts = check_archive(spark, output, arguments.format, backlogs, compacted)
         _check_nothing_expired(admin, ranges, ids)
-    if hidden:
-        warnings += logged([_HIDDEN.format(hidden)])
+    warnings += logged(_lacks(hidden, without))
     decided = sorted({what for backlog in backlogs.values() for what in backlog.decided})
     summary = {
         "job": JOB,
@@ -154,6 +159,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         **counts,
         "exact": counts["exact"] and not (hidden or decided),
         "offsets_behind_open_transaction": hidden,
+        "partitions_without_commit": len(without),
         "offsets_lost": sum(sum(backlog.lost.values()) for backlog in backlogs.values()),
         "decided": decided,
         "output": output,
@@ -226,6 +232,19 @@ def _plan(
         for group_id, commits in groups.items()
     }
     return backlogs, sum(logs[where].end - end for each in backlogs.values() for where, end in each.ends.items())
+
+
+def _without_commit(admin: KafkaAdmin, groups: Mapping[str, Mapping[Partition, Commit]]) -> list[tuple[str, Partition]]:
+    """Return the groups that have no commit in a partition with records, though they have one in its topic."""
+    there = admin.partitions({where.topic for commits in groups.values() for where in commits})
+    found = without_commit(groups, there)
+    logs = admin.log_ends({where for _, where in found}, read_committed=False)
+    return [(group_id, where) for group_id, where in found if logs[where].end > logs[where].start]
+
+
+def _lacks(hidden: int, without: Sequence[tuple[str, Partition]]) -> list[str]:
+    lacks = [_HIDDEN.format(hidden)] if hidden else []
+    return [*lacks, _WITHOUT_COMMIT.format(len(without), *without[0])] if without else lacks
 
 
 def _check_nothing_expired(admin: KafkaAdmin, ranges: Sequence[Range], ids: Mapping[str, str]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
+from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import TopicPartition as LibrdkafkaPartition
 from pyspark.sql import SparkSession
 
@@ -40,7 +41,7 @@ from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
-from tests.lab.workload.topics import delete_topics, quiet
+from tests.lab.workload.topics import delete_topics, quiet, wait_for_topics
 from tests.spark.kafka import add, fill, write_properties
 from tests.unit.maintenance.plan.plans import group
 from tests.unit.maintenance.plan.plans import plan as deletion_plan
@@ -164,6 +165,23 @@ def test_what_an_open_transaction_hides_is_told_and_counted(kafka: str, archive:
     whole = archive("--group", "ab-h", "--isolation-level", "read_uncommitted", "--output", str(tmp_path / "all"))
     assert (whole["records"], whole["exact"], whole["warnings"]) == (5, True, [])
     producer.abort_transaction(60)
+
+
+def test_partitions_in_which_a_group_never_committed_are_told(kafka: str, archive: Archive, tmp_path: Path) -> None:
+    """They were added after the group's last commit: the archive does not have what was written there."""
+    fill(kafka, {("ab-n", 0): 3})
+    commit_offsets(kafka, {"ab-n": {("ab-n", 0): 1}})
+    admin = LibrdkafkaAdmin(quiet(kafka))  # its futures fail once it is gone
+    admin.create_partitions([NewPartitions("ab-n", 3)])["ab-n"].result(60)
+    wait_for_topics(kafka, {"ab-n": 3})
+    snapshot(kafka, tmp_path, "ab-n")
+    summary = archive("--group", "ab-n", "--output", str(tmp_path / "nothing"))
+    assert (summary["partitions_without_commit"], summary["warnings"]) == (0, []), "they are empty"
+    add(kafka, {("ab-n", 2): 4})
+    summary = archive("--group", "ab-n", "--output", str(tmp_path / "some"))
+    assert (summary["records"], summary["partitions_without_commit"]) == (2, 1)
+    (said,) = summary["warnings"]
+    assert "(first: group 'ab-n', ab-n[2]). These records are not archived" in said
 
 
 def test_what_is_gone_stops_the_archive_or_is_left_out_by_name(kafka: str, archive: Archive, tmp_path: Path) -> None:
