@@ -36,6 +36,10 @@ READ_NOTHING = (
     "processed. Return the DataFrame (with --output), or write it within the transform. Of rows that it reads as an "
     "RDD, e.g. by foreachPartition, Spark reports nothing"
 )
+HIDDEN = (
+    "{hidden} unread offsets were behind the beginning of an open transaction when the run began, and are left to the "
+    "next run. If no producer ends that transaction, look for it by kafka-transactions.sh find-hanging"
+)
 ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
     "process its records again, with another transform or output, use --start-over"
@@ -75,6 +79,8 @@ class Attempt:
         if self._record.ended is not None:
             self._warn(ENDED_BEFORE.format(run_id=self._run.run_id))
             return
+        if hidden := self._run.backlog.hidden:
+            self._warn(HIDDEN.format(hidden=hidden))
         slices = self._run.slices[done:]
         self._record.attempt(slices[only_commit:])
         # Also what a run before this one processed.

@@ -65,12 +65,14 @@ class Backlog:
         read.
     :param lost: the number of offsets that retention removed unread, by partition.
     :param decided: the decisions made by the policy, for messages.
+    :param hidden: the number of offsets behind the beginning of an open transaction, which are left to a later run.
     """
 
     ranges: tuple[Range, ...]
     ends: Mapping[Partition, int]
     lost: Mapping[Partition, int] = field(default_factory=dict)
     decided: tuple[str, ...] = ()
+    hidden: int = 0
 
     def counts(self) -> dict[str, Any]:
         """Return the numbers for a summary."""
@@ -78,6 +80,7 @@ class Backlog:
             "partitions": len(self.ends),
             "partitions_with_backlog": len(self.ranges),
             "offsets": sum(each.offsets for each in self.ranges),
+            "offsets_behind_open_transaction": self.hidden,
             "offsets_lost": sum(self.lost.values()),
             "lost": {str(where): count for where, count in self.lost.items()},
             "decided": list(self.decided),

@@ -145,6 +145,7 @@ class Record:
             ends=[{**where._asdict(), "offset": end} for where, end in sorted(backlog.ends.items())],
             lost=[{**where._asdict(), "offsets": count} for where, count in sorted(backlog.lost.items())],
             decided=list(backlog.decided),
+            hidden=backlog.hidden,
             processed_before=range_rows(touched),
             repeats=range_rows(overlap(backlog.ranges, touched)),
         )
@@ -234,6 +235,7 @@ def _run(entry: Entry) -> Run:
         ends={Partition(row["topic"], row["partition"]): row["offset"] for row in entry["ends"]},
         lost={Partition(row["topic"], row["partition"]): row["offsets"] for row in entry["lost"]},
         decided=tuple(entry["decided"]),
+        hidden=entry.get("hidden", 0),  # earlier versions did not count it
     )
     return Run(
         run_id=entry["run_id"],

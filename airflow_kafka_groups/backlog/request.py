@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
@@ -134,13 +134,18 @@ def plan(admin: GroupAdmin, request: BacklogRequest, observed: Observed) -> Back
     if request.isolation_level == "read_committed":
         for where, log in admin.log_ends(readable, read_committed=True).items():
             until[where] = min(log.end, until.get(where, log.end))
-    return plan_backlog(
+    backlog = plan_backlog(
         {where: commit for where, commit in observed.committed.items() if where in chosen},
         logs,
         request.policy,
         until=until,
         missing=chosen - readable,
     )
+    asked = fetched.ends if fetched is not None else {}
+    hidden = {
+        where: min(logs[where].end, asked.get(where, logs[where].end)) - end for where, end in backlog.ends.items()
+    }
+    return replace(backlog, hidden=sum(count for count in hidden.values() if count > 0))
 
 
 def _text(value: Any) -> str:

@@ -87,21 +87,23 @@ def test_a_topic_that_is_gone_may_be_asked_for_if_the_group_has_commits_in_it() 
 
 
 @pytest.mark.parametrize(
-    ("request_", "ends"),
+    ("request_", "ends", "hidden"),
     [
-        (ASKED, {A0: 8, A1: 3, B0: 9}),
-        (replace(ASKED, isolation_level="read_uncommitted"), {A0: 10, A1: 3, B0: 9}),
-        (replace(ASKED, topics=frozenset("a")), {A0: 8, A1: 3}),
-        (replace(ASKED, fetched=FETCHED), {A0: 6, A1: 3, B0: 9}),
-        (replace(ASKED, fetched=replace(FETCHED, ends={A0: 9})), {A0: 8, A1: 3, B0: 9}),
+        (ASKED, {A0: 8, A1: 3, B0: 9}, 2),
+        (replace(ASKED, isolation_level="read_uncommitted"), {A0: 10, A1: 3, B0: 9}, 0),
+        (replace(ASKED, topics=frozenset("a")), {A0: 8, A1: 3}, 2),
+        (replace(ASKED, topics=frozenset("b")), {B0: 9}, 0),
+        (replace(ASKED, fetched=FETCHED), {A0: 6, A1: 3, B0: 9}, 0),
+        (replace(ASKED, fetched=replace(FETCHED, ends={A0: 9})), {A0: 8, A1: 3, B0: 9}, 1),
     ],
 )
 def test_what_is_read_ends_where_the_request_the_fetched_ends_and_open_transactions_say(
-    request_: BacklogRequest, ends: dict[Partition, int]
+    request_: BacklogRequest, ends: dict[Partition, int], hidden: int
 ) -> None:
     admin = ScriptedAdmin()
     admin.stable = {A0: 8}
-    assert plan(admin, request_, look(admin, request_)).ends == ends
+    backlog = plan(admin, request_, look(admin, request_))
+    assert (backlog.ends, backlog.hidden) == (ends, hidden)
 
 
 def test_a_group_that_moved_since_its_offsets_were_fetched_is_refused() -> None:

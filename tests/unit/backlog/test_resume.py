@@ -12,7 +12,7 @@ from airflow_kafka_groups.backlog.commit import Observed
 from airflow_kafka_groups.backlog.record import ABANDONED, COMMITTED, ENDED, PROCESSED, PROCESSING, Record, Run
 from airflow_kafka_groups.backlog.request import BacklogRequest, FetchedOffsets
 from airflow_kafka_groups.backlog.resume import resume_or_begin
-from tests.unit.backlog.scene import A0, A1, B0, BEFORE, LOGS, Scene
+from tests.unit.backlog.scene import A0, A1, B0, BEFORE, LOGS, Killed, Scene
 
 pytestmark = pytest.mark.safety
 
@@ -26,6 +26,21 @@ def resume(scene: Scene, request: BacklogRequest = ASKED) -> tuple[Record, Run]:
     return resume_or_begin(
         scene.group, request, Observed(group_id="g", existing=existing, committed=committed), scene.record()
     )
+
+
+def test_what_an_open_transaction_hides_is_told_by_each_try_of_the_run(scene: Scene) -> None:
+    """A group whose backlog a hanging transaction hid was called processed, run after run."""
+    scene.group.stable = {A0: 8}
+    resume(scene)
+    scene.stop_in = "slice 1"
+    with pytest.raises(Killed):
+        scene.work()
+    scene.stop_in = ""
+    assert scene.work().summary(failed=False)["offsets_behind_open_transaction"] == 2
+    told = [
+        text for text in scene.warned if text.startswith("2 unread offsets were behind the beginning of an open tr")
+    ]
+    assert len(told) == 2
 
 
 def begun(scene: Scene, request: BacklogRequest = ASKED, *, ended: str | None = None) -> str:
