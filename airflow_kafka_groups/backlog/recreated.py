@@ -63,9 +63,11 @@ def _forsaken(
     admin: GroupAdmin, groups: Mapping[str, Collection[Partition]], doubtful: Set[Partition]
 ) -> Set[Partition]:
     """Return the partitions in whose topics none of the groups has a commit any more."""
-    asked = [group_id for group_id, commits in groups.items() if not doubtful.isdisjoint(commits)]
-    used = {where.topic for group_id in asked for where in admin.known(group_id)}
-    return {where for where in doubtful if where.topic not in used}
+    topics = {where.topic for where in doubtful}
+    for group_id, commits in groups.items():
+        if not topics.isdisjoint(where.topic for where in commits):
+            topics -= {where.topic for where in admin.known(group_id)}
+    return {where for where in doubtful if where.topic in topics}
 
 
 def went_backwards(then: Mapping[Partition, LogEnds], now: Mapping[Partition, LogEnds]) -> set[Partition]:

@@ -82,7 +82,10 @@ class KafkaAdmin(GroupAdmin, AbstractContextManager["KafkaAdmin"]):
 
     def known(self, group_id: str) -> set[Partition]:
         """Return the partitions in which the group has commits visible to this user."""
-        return set(self._fetch(group_id, None))
+        # One text: several calls into the JVM for each partition take milliseconds. No topic has a comma in its name.
+        names = str(self._listed(group_id, None).keySet().toString()).strip("[]").split(", ")
+        named = (name.rpartition("-") for name in names if name)
+        return {Partition(topic, int(number)) for topic, _, number in named}
 
     def committed(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit]:
         """Return the commits of these partitions; partitions without a commit are omitted.
@@ -178,7 +181,11 @@ class KafkaAdmin(GroupAdmin, AbstractContextManager["KafkaAdmin"]):
                     raise
         return found
 
-    def _fetch(self, group_id: str, partitions: Iterable[Partition] | None) -> dict[Partition, Commit | None]:
+    def _fetch(self, group_id: str, partitions: Iterable[Partition]) -> dict[Partition, Commit | None]:
+        answer = self._listed(group_id, partitions)
+        return {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in answer.entrySet()}
+
+    def _listed(self, group_id: str, partitions: Iterable[Partition] | None) -> Any:
         admin = self._kafka.clients.admin
         # Decisions use names and stable offsets. Without names only the partitions matter, and none is omitted.
         spec = admin.ListConsumerGroupOffsetsSpec()
@@ -187,8 +194,7 @@ class KafkaAdmin(GroupAdmin, AbstractContextManager["KafkaAdmin"]):
             spec.topicPartitions(list(map(self._named, partitions)))
         with explained(self._properties, f"the offsets of group {group_id!r} cannot be read"):
             listed = self._admin.listConsumerGroupOffsets({group_id: spec}, options)
-            answer = listed.partitionsToOffsetAndMetadata(group_id).get()
-        return {partition_of(entry.getKey()): _commit(entry.getValue()) for entry in answer.entrySet()}
+            return listed.partitionsToOffsetAndMetadata(group_id).get()
 
     def _list_offsets(self, wanted: list[Partition], which: str | int, *, read_committed: bool) -> dict[Partition, int]:
         admin, levels = self._kafka.clients.admin, self._kafka.common.IsolationLevel
