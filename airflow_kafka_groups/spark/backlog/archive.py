@@ -187,10 +187,10 @@ def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) ->
         asked = there.get("request") or {}
         if other := sorted(name for name in request if name not in asked or asked[name] != request[name]):
             raise JobError(f"{path} exists, and is of another request (its {', '.join(other)}): {NEVER_OVERWRITTEN}")
-        backlogs: dict[str, Backlog] = {}
-        for group_id in {each["group_id"] for each in there["partitions"]}:
-            ranges = parse_ranges([each for each in there["partitions"] if each["group_id"] == group_id])
-            backlogs[group_id] = Backlog(ranges=ranges, ends={})
+        rows: dict[str, list[Any]] = {}
+        for each in there["partitions"]:
+            rows.setdefault(each["group_id"], []).append(each)
+        backlogs = {group_id: Backlog(ranges=parse_ranges(of_group), ends={}) for group_id, of_group in rows.items()}
         compacted = {each["topic"] for each in there["partitions"] if each["why"] == _COMPACTED}
         found = check_archive(spark, there["output"], request["format"], backlogs, compacted)
         differ = found["partitions"] != there["partitions"] or found["records"] != there["records"]
