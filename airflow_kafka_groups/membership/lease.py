@@ -247,7 +247,7 @@ class MaintenanceLease:
         generation = self.generation if self.held else None
         if generation is None:
             self.term += 1  # from here on another run may hold it before this one does
-        return Bid(owner=self.owner, since=self._since, holds=generation)
+        return Bid(owner=self.owner, since=self._since, holds=generation, term=self.term)
 
 
 class _LeaseMember(GroupMember):

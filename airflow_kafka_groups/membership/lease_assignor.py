@@ -18,11 +18,16 @@ _LONGEST_NAME = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bid:
-    """The metadata of a candidate: name, waiting since (ms), and the generation in which it holds the lease."""
+    """The metadata of a candidate: name, waiting since (ms), and the generation in which it holds the lease.
+
+    ``term`` makes each request without a claim another one. To a member whose metadata is what it was, a broker answers
+    from memory, so one that does not know yet that it is coordinator no more would give a lease that another has.
+    """
 
     owner: str = ""
     since: int = 0
     holds: int | None = None
+    term: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class Grant:
 
 def write_bid(bid: Bid) -> bytes:
     """Serialize a bid."""
-    return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds}).encode()
+    return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds, "term": bid.term}).encode()
 
 
 def read_bid(data: bytes) -> Bid | None:

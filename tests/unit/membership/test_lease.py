@@ -145,6 +145,16 @@ async def test_after_a_session_timeout_without_a_word_it_is_asked_for_again(grou
         assert lease.term != term, "another may have had it"
 
 
+async def test_no_request_for_it_looks_like_the_one_before(group: ScriptedGroup) -> None:
+    """A broker begins no round for the same metadata: one that was coordinator gave it again by what it remembered."""
+    clock = Clock()
+    async with lease_of(group, clock, valid_for=0.3) as lease:
+        clock.stalled = 6.0
+        await until(lambda: lease.generation == 2)
+    requests = [metadata for member_id, metadata in group.joined_as if member_id]
+    assert len(set(requests)) == len(requests) == 2
+
+
 async def test_a_round_is_waited_for_and_a_loss_is_not(group: ScriptedGroup) -> None:
     async with lease_of(group, Clock(), valid_for=0.3) as lease:
         await lease.confirm(0.1)
