@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -27,7 +27,8 @@ class Phase(Enum):
 class Synced:
     """The assignment of this member, and when the coordinator last confirmed it.
 
-    ``confirmed_at`` is when the confirming request was *sent*, so it is never later than the confirmation.
+    ``confirmed_at`` is when the confirming request was *sent*, so it is never later than the confirmation. After a
+    silence it may be earlier.
     """
 
     generation: int
@@ -35,6 +36,14 @@ class Synced:
     protocol: str
     assignment: bytes
     confirmed_at: float
+
+    def confirmed(self, sent_at: float, most: float) -> Synced:
+        """Return this assignment, confirmed by a heartbeat for no more than so many seconds longer than before.
+
+        A broker that was suspended together with this member answers as if it still were the coordinator. Its successor
+        has waited for a session timeout since the confirmation before, and not since this one.
+        """
+        return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most))
 
 
 @dataclass(frozen=True, slots=True)

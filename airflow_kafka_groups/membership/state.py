@@ -20,7 +20,6 @@ start of a rebalance and ends with the next sync, a lost generation, or leaving;
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from airflow_kafka_groups.exceptions import (
     CallbackFailedError,
@@ -259,7 +258,7 @@ class Membership:
             self._failures = 0
             if sent.holding and self.phase in _ASSIGNED_PHASES and self.synced is not None:
                 if sent.sent_at - self.synced.confirmed_at < self.options.rebalance_timeout:
-                    self.synced = replace(self.synced, confirmed_at=sent.sent_at)
+                    self.synced = self.synced.confirmed(sent.sent_at, self.options.session_timeout / 2)
                 else:  # who answers may have been suspended, too, and be coordinator no more: a join finds out
                     self.rejoin("silent for too long")
         elif action is ErrorAction.REJOIN:

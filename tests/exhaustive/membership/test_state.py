@@ -222,6 +222,17 @@ def test_who_waited_long_for_its_sync_asks_at_once_whether_it_still_counts() -> 
     assert state.heartbeat_at() <= 25  # type: ignore[operator]
 
 
+def test_a_heartbeat_after_a_silence_confirms_no_longer_than_the_one_before_it_would_be_waited_for() -> None:
+    """Both may have been suspended, and the next coordinator has counted since the heartbeat before."""
+    state = stable()
+    confirmed = []
+    for sent in (4, 8.9, 11.9):
+        send_heartbeat(state, NONE, sent)
+        assert state.synced is not None
+        confirmed.append(state.synced.confirmed_at)
+    assert confirmed == [4, 8.5, 11.9], "half a session timeout more at once, and what it says by the next one"
+
+
 def test_a_coordinator_that_moved_is_looked_for_with_growing_pauses_and_the_generation_lives() -> None:
     state = stable()
     pauses = []
