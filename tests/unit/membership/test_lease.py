@@ -26,13 +26,17 @@ ANOTHER = json.dumps({"holder": "other", "owner": "run 7"}).encode()
 
 
 class Clock:
-    """A clock that a test can put forward, as a stall would."""
+    """A clock that a test can put forward, as a stall would. A stall of the machine itself counts for little."""
 
     def __init__(self) -> None:
         self.stalled = 0.0
+        self._passed = 0.0
+        self._read = time.monotonic()
 
     def __call__(self) -> float:
-        return time.monotonic() + self.stalled
+        before, self._read = self._read, time.monotonic()
+        self._passed += min(self._read - before, 0.05)
+        return self._passed + self.stalled
 
 
 def lease_of(group: ScriptedGroup, clock: Clock | None = None, **options: float) -> MaintenanceLease:
@@ -165,7 +169,7 @@ async def test_a_round_is_waited_for_and_a_loss_is_not(group: ScriptedGroup) -> 
         assert not waiting.done()
         group.hold_beats.set()
         await waiting
-        assert lease.remaining > 0.1
+        assert lease.held
         group.override = ANOTHER
         group.beats.append(ErrorCode.rebalance_in_progress)
         await until(lambda: lease.generation == -1)
@@ -191,7 +195,7 @@ async def test_a_round_that_gives_it_to_another_ends_it(group: ScriptedGroup) ->
     async with lease_of(group, valid_for=0.3) as lease:
         group.override = ANOTHER
         group.beats.append(ErrorCode.rebalance_in_progress)
-        await until(lambda: not lease.held)
+        await until(lambda: lease.generation == -1)
         with pytest.raises(LeaseLostError, match="assigned the lease to another"):
             lease.check()
 
