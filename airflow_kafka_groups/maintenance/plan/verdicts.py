@@ -15,7 +15,7 @@ from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.contracts.paths import is_data_file, verdict_summary_folders
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
-from airflow_kafka_groups.maintenance.json_files import is_there, read_json
+from airflow_kafka_groups.maintenance.json_files import read_json
 from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, is_of_storage, storage_errors
 
@@ -104,9 +104,18 @@ class Verdicts:
 def judgements(layout: Layout, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
     """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too.
 
+    What a job has left that was killed vouches for nothing: a part of a summary, or one without the number of groups.
+
     Raises ``StorageError``.
     """
-    return [place for place in layout.verdict_places(snapshot_id) if is_there(place[0])]
+
+    def is_whole(path: StoragePath) -> bool:
+        try:
+            return _summary(path).get("groups", 0) is not None
+        except SnapshotError:
+            return False
+
+    return [place for place in layout.verdict_places(snapshot_id) if is_whole(place[0])]
 
 
 def newest_judged(layout: Layout) -> str | None:
@@ -141,7 +150,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     judged = judgements(layout, snapshot_id)
     if not judged:
         raise SnapshotError(
-            f"snapshot {snapshot_id} is not judged: no summary of it in {layout.root}; run the Spark job first"
+            f"snapshot {snapshot_id} is not judged: no complete summary of it in {layout.root}; run the Spark job first"
         )
     if len(judged) > 1:
         raise SnapshotError(

@@ -11,11 +11,12 @@ import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import verdict_places
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.metrics import group_metrics
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.plan import verdicts
-from airflow_kafka_groups.maintenance.plan.verdicts import newest_judged
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest, seen_before
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -44,10 +45,10 @@ def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool, **c
     return str(manifest["snapshot_id"])
 
 
-def judge(layout: Layout, snapshot_id: str) -> None:
-    summary = layout.root / verdict_places(snapshot_id)[0][0]
-    summary.parent.mkdir(parents=True, exist_ok=True)
-    summary.write_bytes(b"{}")
+def judge(layout: Layout, snapshot_id: str, summary: bytes = b"{}") -> None:
+    path = layout.root / verdict_places(snapshot_id)[0][0]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(summary)
 
 
 def test_the_newest_snapshot_of_the_cluster_is_found_behind_many_of_named_groups(whole: tuple[Layout, str]) -> None:
@@ -86,7 +87,7 @@ def test_snapshots_of_named_groups_are_not_looked_through_without_end(
     assert len(asked) <= 20
     monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
     assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == last
-    assert len(asked) <= 40
+    assert len(asked) <= 42, "the summaries of the one that counts, too"
     assert newest_judged(layout) == last
     assert len(asked) <= 150, "two requests and a manifest for each"
 
@@ -140,3 +141,22 @@ def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
     for snapshot_id in (path.stem for path in Path(str(layout.manifests)).iterdir() if path.stem != named):
         Path(str(layout.manifest(snapshot_id))).unlink()
     assert newest_judged(layout) == named, "there is no other"
+
+
+@pytest.mark.parametrize("left", [b'{"groups": null}', b'{"gro', b""])
+def test_what_a_killed_judgement_has_left_is_none(
+    whole: tuple[Layout, str], left: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed between its two summaries, or while it wrote one: the judgement before it is the newest."""
+    layout, judged = whole
+    killed = copy(layout, judged, DAY, named=False)
+    monkeypatch.setattr(group_metrics, "load_verdicts", lambda *_: verdicts_of([]))
+    judge(layout, killed, left)
+    assert newest_judged(layout) is None
+    with pytest.raises(SnapshotError, match="no snapshot is judged"):
+        group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)
+    judge(layout, judged)
+    assert newest_judged(layout) == judged
+    assert group_metrics.metrics_of_snapshot(layout, None, GroupFilter(), 5)[0] == judged
+    with pytest.raises(SnapshotError, match=f"snapshot {killed} is not judged: no complete summary .* run the Spark"):
+        load_verdicts(layout, killed)
