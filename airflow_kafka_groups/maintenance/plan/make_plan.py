@@ -107,12 +107,11 @@ def make_plan(
             candidates.append(
                 _Candidate(
                     group.group_id,
-                    *objections.idle(verdict),
+                    *objections.counted(verdict),
                     number,
                     group,
                     ruling.rule.name,
                     ruling.undecided,
-                    verdict.reason,
                 )
             )
     unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
@@ -209,17 +208,20 @@ class _Objections:
             or keep_reset(verdict, least_idle, self.resets)
         )
 
-    def idle(self, verdict: Verdict) -> tuple[datetime | None, float | None]:
-        """Return since when a group counts as idle, and for how many seconds: from the record of a restore, too.
+    def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
+        """Return since when a group counts as idle, for how many seconds, and why: from the record of a restore, too.
 
         A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
         """
         since, idle = verdict.idle_since, verdict.idle_seconds
         kept = self.kept_alive.get(verdict.group_id)
         if kept is None or since is None or idle is None:
-            return since, idle
+            return since, idle, verdict.reason
         since = max(since, kept.at)
-        return since, min(idle, (verdict.observed_at - since).total_seconds())
+        if (shorter := (verdict.observed_at - since).total_seconds()) >= idle:
+            return since, idle, verdict.reason
+        counted = f"{show_duration(int(shorter))} since {kept.what} of {kept.at.isoformat()} count"
+        return since, shorter, f"{verdict.reason}; {counted}"
 
     def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
         """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
@@ -239,11 +241,11 @@ class _Candidate(NamedTuple):
     group_id: str
     idle_since: datetime | None
     idle_seconds: float | None
+    reason: str
     number: int
     summary: GroupSummary
     rule: str
     undecided: tuple[str, ...]
-    reason: str
 
 
 def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
