@@ -9,7 +9,7 @@ folder, and a worker's clock may be behind those of the clean-up.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -90,9 +90,12 @@ def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
             create_file(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
 
 
-def noted_folders(layout: Layout, kafka_cluster_id: str) -> set[str]:
-    """Return the names of the folders that ``note_folder`` has noted. Raises ``JournalError`` and ``StorageError``."""
-    return set(list_names(_notes(layout, kafka_cluster_id)))
+def noted_folders(layout: Layout, kafka_cluster_id: str, known: Iterable[Layout]) -> set[str]:
+    """Return the names of the folders that ``note_folder`` has noted, without those that are known.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    return set(list_names(_notes(layout, kafka_cluster_id))).difference(other.cluster for other in known)
 
 
 def _notes(layout: Layout, kafka_cluster_id: str) -> StoragePath:

@@ -138,9 +138,7 @@ class KeepAliveRecords:
         found: dict[str, KeptAlive] = {}
         noted: set[str] = set()
         if self._kafka_cluster_id:  # of another cluster until now: what is recorded there from now on counts
-            noted = noted_folders(self._layout, self._kafka_cluster_id).difference(
-                each.cluster for each in self._folders
-            )
+            noted = noted_folders(self._layout, self._kafka_cluster_id, self._folders)
         for folder in self._folders:
             _merge(found, self._read_new(folder))
         new = list(other_folders(self._layout, self._looked_at - noted)) if self._kafka_cluster_id else []

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 from airflow_kafka_groups.admin.results import GroupListings
 from airflow_kafka_groups.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time, note_folder
+from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time
 from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import BrokerClock, Remedy, remedy_for
@@ -107,8 +107,6 @@ async def keep_alive(
     path = None
     if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
         wanted_at = await asyncio.to_thread(latest_known_time, layout, began, cluster_id)
-        if not dry_run:
-            await asyncio.to_thread(note_folder, layout, cluster_id)
         recorded = await change_recorded(
             admin,
             layout,

@@ -79,10 +79,8 @@ async def change_recorded(
     kind = RESTORE if may_be_absent else what
     if (kind == RESTORE or TASK_RUN in head) and not dry_run:  # these are looked for from other folders, too
         head[KAFKA_CLUSTER_ID] = await admin.cluster_id()
-    if kind == RESTORE and not dry_run:  # a clean-up spares what is brought back, as what is kept alive
-        wanted_at = await asyncio.to_thread(latest_known_time, layout, utc_now(), head[KAFKA_CLUSTER_ID])
-        head[KEPT_AT] = wanted_at.isoformat()
-        await asyncio.to_thread(note_folder, layout, head[KAFKA_CLUSTER_ID])
+    if (kind == RESTORE or KEPT_AT in head) and not dry_run:
+        await asyncio.to_thread(_note_wanted, layout, head)
     name = f"{run_id}-{tag_of(kind)}"
     with collection_paused():  # all that is proposed is kept to the end, and has no cycles
         before = layout.root / CHANGES, f"{name}before.json"
@@ -121,6 +119,13 @@ async def change_recorded(
                 "recorded: mend the storage, and run it again as a dry run to see the state"
             ) from exc
     return RecordedChanges(results=results, path=path)
+
+
+def _note_wanted(layout: Layout, head: dict[str, Any]) -> None:
+    """Note that a clean-up has to spare what is brought back, as what is kept alive, and that this folder names it."""
+    if KEPT_AT not in head:
+        head[KEPT_AT] = latest_known_time(layout, utc_now(), head[KAFKA_CLUSTER_ID]).isoformat()
+    note_folder(layout, head[KAFKA_CLUSTER_ID])
 
 
 async def _proposed(propose: Callable[[], Awaitable[list[Change]]], protects: Callable[[str], bool]) -> list[Change]:

@@ -70,7 +70,7 @@ def later_snapshots(
             ) from exc
         known.add(snapshot_id)
     yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
-    noted = noted_folders(layout, kafka_cluster_id).difference(other.cluster for other in known.elsewhere)
+    noted = noted_folders(layout, kafka_cluster_id, known.elsewhere)
     new = [other for other, _ in other_folders(layout, known.looked_at - noted)]
     may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
     for other, has_some in zip(new, may_have_some, strict=True):

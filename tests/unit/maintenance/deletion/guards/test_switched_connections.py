@@ -92,7 +92,7 @@ async def test_what_it_writes_during_a_deletion_is_heeded(
     monkeypatch.setattr(admin, "delete_consumer_groups", meanwhile)
     report = await delete(admin, layout, plan, now=Ticking(LATER + timedelta(hours=3)), chunk_size=1)
     assert fates(report) == {first: "deleted:safe", second: fate}
-    assert noted_folders(layout, CLUSTER_ID) == {"s"}
+    assert noted_folders(layout, CLUSTER_ID, ()) == {"s"}
 
 
 async def test_nothing_is_noted_of_a_folder_that_is_the_cluster_s_and_no_note_is_needed_for_a_snapshot(
