@@ -32,14 +32,15 @@ from airflow_kafka_groups.backlog.record import (
 from airflow_kafka_groups.backlog.slices import BacklogContext, Slice, merged, overlap, range_rows
 
 READ_NOTHING = (
-    "Spark reports no query on the records of {what}, so the transform may have read nothing, and its offsets count as "
-    "processed. Return the DataFrame (with --output), or write it within the transform. Of rows that it reads as an "
-    "RDD, e.g. by foreachPartition, Spark reports nothing"
+    "no query on the records of {what} was reported, so the transform may have read nothing, and its offsets count as "
+    "processed. Return the records (with --output), or write them within the transform. Nothing is reported of rows of "
+    "Spark's that are read as an RDD, e.g. by foreachPartition"
 )
 HIDDEN = (
     "{hidden} unread offsets were behind the beginning of an open transaction when the run began, and are left to the "
     "next run. If no producer ends that transaction, look for it by kafka-transactions.sh find-hanging"
 )
+IF_REPEATED = ", nor where a sink passes over a slice that it has of an earlier attempt: see that it has this one"
 ENDED_BEFORE = (
     "run {run_id} of the same request had ended before: nothing was processed or written now, this is its result. To "
     "process its records again, with another transform or output, use --start-over"
@@ -165,8 +166,9 @@ class Attempt:
                 ranges=one.ranges,
                 repeats=repeats,
             )
-            if not process(context) and not repeats:  # a sink may pass over a slice that it has already, as Delta does
-                self._warn(READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}"))
+            if not process(context):
+                warning = READ_NOTHING.format(what=f"slice {one.number} of {len(self._run.slices)}")
+                self._warn(warning + IF_REPEATED * repeats)
         self._record.append(PROCESSED, attempt=self._attempt, slice=one.number)
 
     def _commit(self, one: Slice) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, Range
-from airflow_kafka_groups.backlog.attempt import ENDED_BEFORE, READ_NOTHING
+from airflow_kafka_groups.backlog.attempt import ENDED_BEFORE, IF_REPEATED, READ_NOTHING
 from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.record import (
@@ -184,15 +184,15 @@ def killed(context: BacklogContext) -> bool:
     raise Killed
 
 
-def test_a_sink_may_pass_over_a_repeated_slice_that_it_has(scene: Scene) -> None:
-    """Delta does so, by the transaction that the killed attempt committed: a warning told that nothing was read."""
+def test_a_repeated_slice_that_nothing_reads_is_a_warning_that_names_a_sink_that_has_it(scene: Scene) -> None:
+    """Delta passes over it, by the transaction of a killed attempt. One that failed may have read nothing."""
     scene.begin(size=0)
     with pytest.raises(Killed):
         scene.attempt(scene.record()).do(killed)
     again = scene.attempt(scene.record())
     again.do(lambda context: False)
-    assert [warning for warning in again.warnings if "no query" in warning] == []
-    assert len(again.warnings) == 1
+    assert again.warnings[1:] == [READ_NOTHING.format(what="slice 1 of 1") + IF_REPEATED]
+    assert "earlier attempt may have processed" in again.warnings[0]
 
 
 @pytest.mark.parametrize(
