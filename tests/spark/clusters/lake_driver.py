@@ -16,7 +16,9 @@ from pyspark.sql.types import StructType
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition, Range
 from airflow_kafka_groups.backlog.ranges import Backlog
+from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
+from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
@@ -69,6 +71,7 @@ def main(base: str, database: str, settings: dict[str, str]) -> None:
     found: dict[str, Any] = {}
     if settings.get("spark.sql.sources.default") == "delta":
         found["archive"] = archived_to_delta(spark, f"{base}/archive")
+        found["repeated"] = [repeated_in_delta(spark, f"{base}/{mode}", mode) for mode in OUTPUT_MODES]
         # As the next session finds it, if there is no metastore.
         spark.sql(f"CREATE DATABASE forgotten LOCATION '{settings['spark.sql.warehouse.dir']}/kafka.db'")
         found["refused"] = [why_refused(spark, "forgotten.archives", ARCHIVE_SCHEMA)]
@@ -111,6 +114,23 @@ def archived_to_delta(spark: SparkSession, output: str) -> int:
     records: int = check_archive(spark, output, "delta", wanted, ())["records"]
     assert read_archive(spark, output, "delta").select(*ARCHIVE_SCHEMA.names).count() == records
     return records
+
+
+def repeated_in_delta(spark: SparkSession, output: str, mode: str) -> list[int]:
+    """Write slices of a backlog as drivers do that are killed before they record it, and return the offsets there."""
+    for slice_, attempt in ((1, 1), (1, 2), (2, 2), (2, 3), (1, 1)):  # the last one is of a driver that was replaced
+        context = BacklogContext(
+            run_id="r",
+            group_id="g",
+            kafka_cluster_id="kafka-1",
+            slice=slice_,
+            slices=2,
+            attempt=attempt,
+            ranges=(Range(Partition("t", 0), slice_, slice_ + 1),),
+            repeats=attempt > slice_,
+        )
+        Output(spark, output, "delta", mode).write(spark.range(slice_, slice_ + 1), context)
+    return sorted(row["id"] for row in spark.read.format("delta").load(output).collect())
 
 
 if __name__ == "__main__":

@@ -63,6 +63,7 @@ def test_each_output_is_a_table_of_the_lake_once(
     assert done.returncode == 0, done.stderr[-4000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found.pop("archive", 1) == 1
+    assert found.pop("repeated", [[1, 2]] * 3) == [[1, 2]] * 3, "each slice once, in each mode"
     for why, said in zip(refused, found.pop("refused"), strict=True):
         assert why in said
     assert found.pop("headers") == [["h", "1"], ["h", None]]
