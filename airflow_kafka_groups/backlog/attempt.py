@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.arrow.errors import JobError, StorageError
 from airflow_kafka_groups.arrow.offsets import Commit, Partition, commit_rows
 from airflow_kafka_groups.backlog.commit import (
     NotCommittedError,
@@ -176,7 +176,9 @@ class Attempt:
             written = commit_ends(self._admin, self._observed, one.ends)
         except (NotCommittedError, NotVerifiedError) as exc:
             outcome = NOT_COMMITTED if isinstance(exc, NotCommittedError) else UNVERIFIED
-            with suppress(JobError):  # the error itself counts; a restart reads the group's commits
+            # The error itself counts; a restart reads the group's commits. But where another process has taken over,
+            # what it committed is why this one could not.
+            with suppress(StorageError if outcome == NOT_COMMITTED else JobError):
                 self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=outcome, why=str(exc))
             raise
         self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=COMMITTED)

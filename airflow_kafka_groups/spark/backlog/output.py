@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.arrow.errors import JobError
+from airflow_kafka_groups.backlog.record import PROCESSING, TakenOverError
 from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 
@@ -46,10 +47,8 @@ class Output:
                 raise JobError(f"the output has a column {lost[0]!r}, which readers take from the folder: rename it")
             self._make_room(context)
             self._written = f"{self._path}/{COLUMN}={context.run_id}-{context.slice:06d}-{context.attempt}"
-            storage, mark = (
-                storage_of(self._spark, self._path),
-                f"{self._path}/{_MARK}{context.run_id}-{context.attempt}",
-            )
+            storage = storage_of(self._spark, self._path)
+            mark = f"{self._path}/{_MARK}{context.run_id}-{context.attempt}"
             storage.write_text(mark, "")
             try:
                 writer.mode("errorifexists").save(self._written)
@@ -114,9 +113,10 @@ class Output:
         stale = [name for name in there if name.startswith(of_slice)]
         if any(int(name.removeprefix(of_slice)) > context.attempt for name in stale):
             # What a later attempt wrote may be committed by now; this process has been replaced.
-            raise JobError(
+            raise TakenOverError(
                 f"another process works on this backlog too, and has written slice {context.slice}: this one stops "
-                "here, and has written nothing of it"
+                "here, and has written nothing of it",
+                PROCESSING,
             )
         marks = [name for name in marks if int(name.rpartition("-")[2]) < context.attempt]
         for name in marks + stale + (others if self._mode == "overwrite" else []):

@@ -83,7 +83,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     except BaseException as exc:  # Ctrl-C, too
         summary["error"] = first_line(exc)
         summary.pop("to_commit", None)  # only what is processed completely may be committed by somebody else
-        _write_result(spark, result, summary)
+        _write_result(spark, None if isinstance(exc, TakenOverError) else result, summary)  # the other process's result
         raise
     _write_result(spark, result, summary)
     return summary
@@ -182,7 +182,7 @@ def load_transform(name: str) -> Callable[..., Any]:
 
 def _say(exc: JobError) -> str:
     if isinstance(exc, NotCommittedError):
-        return f"the records are processed, but {exc}. The same command continues the run"
+        return f"the records are processed, but {exc}. The same command commits, if the group is where it was before"
     return f"{exc}. Nothing was committed" if isinstance(exc, ArgumentError) else str(exc)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +18,8 @@ from airflow_kafka_groups.backlog.record import COMMITTED, PROCESSED, Record, Ta
 from airflow_kafka_groups.backlog.slices import BacklogContext
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
+from tests.lab.workload.groups import commit_offsets
+from tests.spark.kafka import Submit, committed, fill
 from tests.unit.backlog.scene import BACKLOG, Scene
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
@@ -103,3 +107,28 @@ def test_one_that_stood_still_between_slices_deletes_none_that_is_recorded_as_pr
         drivers.run(work, output)
     assert others[0].summary(failed=False)["outcome"] == COMMITTED
     drivers.check()
+
+
+@pytest.mark.parametrize("made", ["an output", "a transform of its own"])
+def test_the_result_is_that_of_its_successor(
+    kafka: str, submit: Submit, transforms: ModuleType, tmp_path: Path, made: str
+) -> None:
+    """It has failed, and the run has not: whoever reads the result commits, or processes the records again."""
+    topic = f"rd-{len(made)}"
+    fill(kafka, {(topic, 0): 3})
+    commit_offsets(kafka, {topic: {(topic, 0): 1}})
+    result, others = tmp_path / "result.json", list[dict[str, Any]]()
+    arguments = ["--group", topic, "--transform", "users_transforms:stands_still", "--result", str(result)]
+    if made == "an output":
+        arguments += ["--output", str(tmp_path / "out")]
+
+    def stands_still(records: DataFrame, context: BacklogContext) -> DataFrame | None:
+        if context.attempt == 1:
+            others.append(submit(*arguments))
+        return records if made == "an output" else records.foreach(lambda row: None)
+
+    transforms.__dict__["stands_still"] = stands_still
+    with pytest.raises(TakenOverError, match="another process works on this backlog too"):
+        submit(*arguments)
+    assert [json.loads(result.read_text())] == others
+    assert (others[0]["outcome"], committed(kafka, topic, (topic, 0))) == ("committed", [3])

@@ -180,6 +180,25 @@ def test_the_intent_is_recorded_before_each_effect_and_the_outcome_after_it(
     assert attempt.warnings == [warning]
 
 
+def test_what_is_not_committed_because_another_process_has_done_it_is_no_failure_of_the_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result said that the records were not committed, in place of the other one's, which had committed them."""
+    scene.begin(size=0)
+    record = scene.record()
+    append = record.append
+
+    def overtaken(kind: str, **fields: Any) -> None:
+        append(kind, **fields)
+        if kind == PROCESSED:
+            scene.work()
+
+    monkeypatch.setattr(record, "append", overtaken)
+    with pytest.raises(TakenOverError):
+        scene.attempt(record).do(scene.process)
+    assert (scene.record().outcomes(), scene.record().ended) == ({1: COMMITTED}, COMMITTED)
+
+
 def killed(context: BacklogContext) -> bool:
     raise Killed
 
