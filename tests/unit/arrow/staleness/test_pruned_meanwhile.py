@@ -59,7 +59,7 @@ def test_a_job_that_is_killed_before_it_has_looked_for_them_has_judged_nothing(
     monkeypatch.setattr(judge_staleness, "require_left", killed)
     with pytest.raises(KeyboardInterrupt):
         judge(tmp_path)
-    with pytest.raises(exceptions.SnapshotError, match="run the job again"):
+    with pytest.raises(exceptions.SnapshotError, match="no complete summary"):
         load_verdicts(layout, snapshot_id(0))
     monkeypatch.undo()
     judge(tmp_path)
