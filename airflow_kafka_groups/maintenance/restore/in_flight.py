@@ -1,8 +1,8 @@
-"""Requests of deletions that were on their way when a restore was recorded: it waits until they are over.
+"""Requests of deletions that were on their way when a restore or a keep-alive run was recorded: it waits for them.
 
-A deletion reads the records of restores once more between its intent and its request. So of the two, either the
-deletion finds the record and sends nothing, or the restore finds the intent here. Without the wait it would find a
-group unchanged that is gone a moment later.
+A deletion reads these records once more between its intent and its request. So of the two, either the deletion finds
+the record and sends nothing, or the restore finds the intent here. Without the wait it would find a group unchanged, or
+keep one alive, that is gone a moment later.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, 
 from airflow_kafka_groups.maintenance.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.maintenance.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.maintenance.durable_files import sync_file
-from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, RESTORE, tag_of
+from airflow_kafka_groups.maintenance.keep_alive.records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
 from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult, counts_of
 from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
@@ -87,7 +87,7 @@ async def change_recorded(
         changes = await _proposed(propose, protects)
         if not dry_run:  # recorded before anything is written, so that the change can be undone
             await _record(before, head, changes)
-        if kind == RESTORE and not dry_run:
+        if kind in KINDS and not dry_run:
             names = [change.group_id for change in changes]
             if await wait_for_deletions(layout, head[KAFKA_CLUSTER_ID], names, utc_now()):
                 changes = await _proposed(propose, protects)  # the groups are others by now, or none

@@ -19,6 +19,8 @@ from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, S
 from airflow_kafka_groups.maintenance import storage
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.restore import in_flight, recorded
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
@@ -67,11 +69,9 @@ async def restore(admin: FakeAdmin, layout: Layout, plan_id: str) -> RecordedCha
     )
 
 
-def meanwhile(
-    admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]
-) -> list[asyncio.Task[RecordedChanges]]:
-    """Begin a restore when the request to delete has been sent; brokers carry that out when the restore has seen it."""
-    delete, begun = admin.delete_consumer_groups, list[asyncio.Task[RecordedChanges]]()
+def meanwhile(admin: FakeAdmin, monkeypatch: pytest.MonkeyPatch, begin: Callable[[], Any]) -> list[asyncio.Task[Any]]:
+    """Begin a restore or the like when the request to delete has been sent; brokers carry that out when it was seen."""
+    delete, begun = admin.delete_consumer_groups, list[asyncio.Task[Any]]()
     look, looks = in_flight._about_to_be_deleted, itertools.count(1)
     seen = threading.Event()
 
@@ -101,6 +101,19 @@ async def test_a_group_that_a_request_on_its_way_deletes_is_restored_and_not_cal
     assert report.counts["deleted"] == 2
     assert (result.outcome, set(admin.groups)) == ("changed", {"a"})
     assert admin.groups["a"].positions == {TopicPartition("t", 0): 5}
+
+
+async def test_a_group_that_a_request_on_its_way_deletes_is_not_called_kept_alive(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, layout, plan = scene
+    request = KeepAliveRequest(group_ids=("a",), observe_seconds=0)
+    run = partial(keep_alive, protects=lambda _: False, dry_run=False, now=lambda: LATER + timedelta(seconds=30))
+    begun = meanwhile(admin, monkeypatch, lambda: run(admin, layout, request))
+    report = (await delete_plan(admin, layout, plan)).report
+    (group,) = (await begun[0]).groups
+    assert report.counts["deleted"] == 2
+    assert (group.outcome, group.reason, set(admin.groups)) == ("left_alone", "it has no committed offsets", set())
 
 
 async def test_a_request_that_may_take_longer_than_by_default_is_waited_for(
