@@ -142,10 +142,7 @@ class Membership:
         self._prepared = True
 
     def join(self, protocols: Sequence[GroupProtocol]) -> JoinRequest:
-        """Build the JoinGroup request of this round.
-
-        Raises ``ConfigurationError`` for protocols that JoinGroup would not accept.
-        """
+        """Build the JoinGroup request. Raises ``ConfigurationError`` for protocols that it would not accept."""
         check_protocols(protocols)
         self.phase = Phase.JOINING
         return JoinRequest(
@@ -257,8 +254,11 @@ class Membership:
         if action is ErrorAction.OK:
             self._failures = 0
             if sent.holding and self.phase in _ASSIGNED_PHASES and self.synced is not None:
-                if sent.sent_at - self.synced.confirmed_at < self.options.rebalance_timeout:
+                # Until the answer: the broker may have been suspended when it had the request.
+                if (silent := now - self.synced.confirmed_at) < self.options.rebalance_timeout:
                     self.synced = self.synced.confirmed(sent.sent_at, self.options.session_timeout / 2)
+                    if silent > self.options.session_timeout / 2:  # by the next one, it knows who has taken its place
+                        self._heartbeat_at = now + self.options.heartbeat_interval
                 else:  # who answers may have been suspended, too, and be coordinator no more: a join finds out
                     self.rejoin("silent for too long")
         elif action is ErrorAction.REJOIN:

@@ -233,6 +233,18 @@ def test_a_heartbeat_after_a_silence_confirms_no_longer_than_the_one_before_it_w
     assert confirmed == [4, 8.5, 11.9], "half a session timeout more at once, and what it says by the next one"
 
 
+def test_two_answers_right_after_a_silence_confirm_no_longer_than_one() -> None:
+    """A broker goes on with a request that waited for it, and answers the next one before it learns who replaced it."""
+    state = stable()
+    send_heartbeat(state, NONE, 8, 10.5)
+    assert state.synced is not None
+    assert (state.synced.confirmed_at, state.heartbeat_at()) == (4.5, 13.5)
+    assert state.next_action(10.5) == actions.Idle()
+    send_heartbeat(state, NONE, 30, 34.5)
+    assert state.synced.confirmed_at == 4.5
+    assert state.next_action(34.5) == actions.Prepare(1, "m1"), "it was silent until the answer, not until the request"
+
+
 def test_a_coordinator_that_moved_is_looked_for_with_growing_pauses_and_the_generation_lives() -> None:
     state = stable()
     pauses = []
