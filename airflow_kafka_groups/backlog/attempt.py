@@ -177,8 +177,8 @@ class Attempt:
         except (NotCommittedError, NotVerifiedError) as exc:
             outcome = NOT_COMMITTED if isinstance(exc, NotCommittedError) else UNVERIFIED
             # The error itself counts; a restart reads the group's commits. But where another process has taken over,
-            # what it committed is why this one could not.
-            with suppress(StorageError if outcome == NOT_COMMITTED else JobError):
+            # what it committed is why this one could not, or why the group reads differently.
+            with suppress(StorageError):
                 self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=outcome, why=str(exc))
             raise
         self._record.append(COMMIT, slice=one.number, attempt=self._attempt, outcome=COMMITTED)

@@ -199,6 +199,26 @@ def test_what_is_not_committed_because_another_process_has_done_it_is_no_failure
     assert (scene.record().outcomes(), scene.record().ended) == ({1: COMMITTED}, COMMITTED)
 
 
+def test_what_reads_differently_because_another_process_has_gone_on_is_no_doubt_about_the_commit(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its result said that somebody else commits for the group, in place of the other one's, which had committed."""
+    scene.begin()
+    attempt, alter, others = scene.attempt(), scene.group.alter, list[Any]()
+
+    def overtaken(group_id: str, offsets: Any, deadline: float) -> None:
+        alter(group_id, offsets, deadline)
+        if not others:
+            others.append("has begun")
+            scene.work()
+
+    monkeypatch.setattr(scene.group, "alter", overtaken)
+    with pytest.raises(TakenOverError):
+        attempt.do(scene.process)
+    assert scene.record().ended == COMMITTED
+    assert {where: each.offset for where, each in scene.group.commits.items()} == dict(BACKLOG.ends)
+
+
 def killed(context: BacklogContext) -> bool:
     raise Killed
 
