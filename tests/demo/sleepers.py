@@ -72,9 +72,12 @@ def fall_asleep(place: Path) -> None:
             consumer.stop()
         since = time.time()
         cluster.kill(1)
-        shutil.rmtree(place, ignore_errors=True)
-        shutil.copytree(_data(cluster), place / "data")
-    (place / _SINCE).write_text(str(since))
+        unfinished = place.with_name(f"{place.name}-unfinished")  # make takes a folder that is there for a whole one
+        for folder in (unfinished, place):
+            shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(_data(cluster), unfinished / "data")
+    (unfinished / _SINCE).write_text(str(since))
+    unfinished.rename(place)
 
 
 class Sleepers(Service):
