@@ -38,10 +38,11 @@ class Synced:
     confirmed_at: float
 
     def confirmed(self, sent_at: float, most: float) -> Synced:
-        """Return this assignment, confirmed by a heartbeat for no more than so many seconds longer than before.
+        """Return this assignment, confirmed by an answer for no more than so many seconds longer than before.
 
         A broker that was suspended together with this member answers as if it still were the coordinator. Its successor
-        has waited for a session timeout since the confirmation before, and not since this one.
+        has waited for a session timeout since the confirmation before, and not since this one. Before the first one, it
+        has waited since JoinGroup was sent.
         """
         return replace(self, confirmed_at=min(sent_at, self.confirmed_at + most))
 

@@ -11,9 +11,9 @@ Kafka has no notion of a lease, so this module guarantees *at most one holder at
    it, and only up to ``valid_for``, at most half of either. The clock decides, not an event: a holder that was blocked,
    disconnected or suspended finds the lease expired when it checks.
 3. **Only a confirmation counts.** A heartbeat confirms the lease when it returns NONE in the generation of this
-   member's assignment, and not during a rejoin; never for more than a session timeout after the one before it. After a
-   silence of a session timeout it demands a rejoin instead. Losing the generation or member id ends the lease at once,
-   and so does leaving, before LeaveGroup is sent.
+   member's assignment, and not during a rejoin; never for more than a session timeout after the one before it, and the
+   assignment for no more than that after its JoinGroup. After a silence of a session timeout it demands a rejoin
+   instead. Losing the generation or member id ends the lease at once, and so does leaving, before LeaveGroup is sent.
 4. **No static membership**: the coordinator would pass the assignment on to a restarted process.
 
 docs/membership.md describes the remaining gap: a check is true only at the moment it is made.

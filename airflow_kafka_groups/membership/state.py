@@ -71,6 +71,7 @@ class Membership:
         self._assignments: Mapping[str, bytes] = {}
         self._prepared = False
         self._rejoin = False
+        self._joins_at = 0.0
         self._failures = 0
         self._tries = 0
         self._pause_until = 0.0
@@ -95,7 +96,8 @@ class Membership:
             return actions.Find()
         match self.phase:
             case Phase.UNJOINED:
-                self._rejoin = False  # metadata that changes from here on may not be in this request
+                # Metadata that changes from here on may not be in this request.
+                self._rejoin, self._joins_at = False, now
                 return actions.Join()
             case Phase.ASSIGNING:
                 return actions.Assign(self.member_id, self.protocol, self._members)
@@ -173,8 +175,7 @@ class Membership:
             return
         self.member_id, self.generation, self.leader_id = answer.member_id, answer.generation, answer.leader
         self.protocol, self._members, self._assignments, self._reason = answer.protocol or "", answer.members, {}, None
-        leads = self.is_leader and not answer.skip_assignment
-        self.phase = Phase.ASSIGNING if leads else Phase.SYNCING
+        self.phase = Phase.ASSIGNING if self.is_leader and not answer.skip_assignment else Phase.SYNCING
         # Due immediately if SyncGroup waits longer for the leader.
         self._heartbeat_at = now + self.options.heartbeat_interval
 
@@ -210,7 +211,8 @@ class Membership:
             self.phase = Phase.UNJOINED
             self._on_error(SYNC_GROUP, answer.error, now)
             return
-        self.synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, sent_at)
+        synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, self._joins_at)
+        self.synced = synced.confirmed(sent_at, self.options.session_timeout / 2)
         self.phase, self._failures, self._tries, self._prepared = Phase.COMPLETING, 0, 0, False
 
     def on_completed(self) -> None:
@@ -294,6 +296,5 @@ class Membership:
 
     def _pause(self, now: float) -> None:
         pause = self.options.retry_backoff * 2 ** min(self._failures, 30)
-        self._pause_until = now + min(pause, self.options.max_backoff)
+        self._pause_until = self._heartbeat_at = now + min(pause, self.options.max_backoff)
         self._failures += 1
-        self._heartbeat_at = self._pause_until

@@ -233,6 +233,19 @@ def test_a_heartbeat_after_a_silence_confirms_no_longer_than_the_one_before_it_w
     assert confirmed == [4, 8.5, 11.9], "half a session timeout more at once, and what it says by the next one"
 
 
+def test_an_assignment_is_confirmed_for_no_longer_than_who_joined_then_would_be_waited_for() -> None:
+    """A round may be over long before its answer is read: both were suspended, and another coordinator has counted."""
+    state = at_join()
+    state.on_joined(joined(leader="m2"), 12)
+    state.on_synced(SyncAnswer(NONE, b"mine"), 12, 12)
+    assert state.synced is not None
+    assert state.synced.confirmed_at == 4.5
+    state.on_completed()
+    assert state.heartbeat_at() == 15
+    send_heartbeat(state, NONE, 13, 13)
+    assert state.synced.confirmed_at == 9, "and as usual by its heartbeats"
+
+
 def test_two_answers_right_after_a_silence_confirm_no_longer_than_one() -> None:
     """A broker goes on with a request that waited for it, and answers the next one before it learns who replaced it."""
     state = stable()
