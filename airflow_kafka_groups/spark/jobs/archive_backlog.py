@@ -128,7 +128,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         if table:
             written = read_archive(spark, there["output"], arguments.format)
             table.replace(arguments.cluster, written, {name: there["records"]})
-        return {**there, "warnings": warnings + logged([_THERE.format(summary_path)])}
+        lacks = [warning for warning in there["warnings"] if warning not in warnings]  # whoever died told nobody
+        return {**there, "warnings": warnings + logged([*lacks, _THERE.format(summary_path)])}
     rows = SnapshotRows(storage_of(spark, folder), history)
     groups = read_groups(rows, group_ids)
     with KafkaAdmin(spark, properties) as admin:
