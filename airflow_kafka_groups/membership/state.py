@@ -71,7 +71,7 @@ class Membership:
         self._assignments: Mapping[str, bytes] = {}
         self._prepared = False
         self._rejoin = False
-        self._joins_at = 0.0
+        self._asked_at = 0.0  # JoinGroup of this round, and then SyncGroup
         self._failures = 0
         self._tries = 0
         self._pause_until = 0.0
@@ -96,8 +96,7 @@ class Membership:
             return actions.Find()
         match self.phase:
             case Phase.UNJOINED:
-                # Metadata that changes from here on may not be in this request.
-                self._rejoin, self._joins_at = False, now
+                self._rejoin, self._asked_at = False, now  # changes of metadata from here on may be too late for this
                 return actions.Join()
             case Phase.ASSIGNING:
                 return actions.Assign(self.member_id, self.protocol, self._members)
@@ -211,8 +210,8 @@ class Membership:
             self.phase = Phase.UNJOINED
             self._on_error(SYNC_GROUP, answer.error, now)
             return
-        synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, self._joins_at)
-        self.synced = synced.confirmed(sent_at, self.options.session_timeout / 2)
+        synced = Synced(self.generation, self.member_id, self.protocol, answer.assignment, self._asked_at)
+        self.synced, self._asked_at = synced.confirmed(sent_at, self.options.session_timeout / 2), sent_at
         self.phase, self._failures, self._tries, self._prepared = Phase.COMPLETING, 0, 0, False
 
     def on_completed(self) -> None:
@@ -256,8 +255,9 @@ class Membership:
         if action is ErrorAction.OK:
             self._failures = 0
             if sent.holding and self.phase in _ASSIGNED_PHASES and self.synced is not None:
-                # Until the answer: the broker may have been suspended when it had the request.
-                if (silent := now - self.synced.confirmed_at) < self.options.rebalance_timeout:
+                # Until the answer: the broker may have been suspended when it had the request. A round may be long.
+                silent = now - max(self.synced.confirmed_at, self._asked_at)
+                if silent < self.options.rebalance_timeout:
                     self.synced = self.synced.confirmed(sent.sent_at, self.options.session_timeout / 2)
                     if silent > self.options.session_timeout / 2:  # by the next one, it knows who has taken its place
                         self._heartbeat_at = now + self.options.heartbeat_interval

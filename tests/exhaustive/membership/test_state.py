@@ -246,6 +246,18 @@ def test_an_assignment_is_confirmed_for_no_longer_than_who_joined_then_would_be_
     assert state.synced.confirmed_at == 9, "and as usual by its heartbeats"
 
 
+def test_a_round_that_others_make_long_is_no_silence() -> None:
+    """Each rejoin would begin another round, as long as that one: the group would never come to rest."""
+    state = at_join()
+    state.on_joined(joined(leader="m2"), 100)
+    state.on_synced(SyncAnswer(NONE, b"mine"), 100, 100)
+    state.on_completed()
+    send_heartbeat(state, NONE, 103, 103)
+    assert state.next_action(103) == actions.Idle()
+    assert state.synced is not None
+    assert state.synced.confirmed_at == 9
+
+
 def test_two_answers_right_after_a_silence_confirm_no_longer_than_one() -> None:
     """A broker goes on with a request that waited for it, and answers the next one before it learns who replaced it."""
     state = stable()
