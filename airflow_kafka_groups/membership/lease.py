@@ -164,9 +164,8 @@ class MaintenanceLease:
     @property
     def remaining(self) -> float:
         """The seconds for which the lease remains confirmed; 0 when it is not held."""
-        session = self._session
-        synced = None if session is None else session.membership.synced
-        if synced is None or not self._is_holder(synced):
+        synced = self._synced
+        if synced is None:
             return 0.0
         return max(synced.confirmed_at + self.valid_for - self._now(), 0.0)
 
@@ -195,8 +194,7 @@ class MaintenanceLease:
         deadline = self._now() + self._options.session_timeout
         while (remaining := self.remaining) <= at_least:
             session = self._session
-            synced = None if session is None else session.membership.synced
-            if session is None or synced is None or not self._is_holder(synced) or self._now() >= deadline:
+            if session is None or self._synced is None or self._now() >= deadline:
                 raise LeaseLostError(self.group_id, self._why(remaining, at_least))
             try:
                 await session.wait_change(max(deadline - self._now(), 0.01))
@@ -206,13 +204,14 @@ class MaintenanceLease:
     @property
     def generation(self) -> int:
         """The generation that assigned the lease to this run, -1 if none did. For the audit."""
-        synced = None if self._session is None else self._session.membership.synced
-        return synced.generation if synced is not None and self._is_holder(synced) else -1
+        synced = self._synced
+        return -1 if synced is None else synced.generation
 
     @property
     def trouble(self) -> KafkaGroupsError | None:
         """Why the lease's group could not be asked the last time, ``None`` if it always could."""
-        return None if self._session is None else self._session.trouble
+        session = self._session
+        return None if session is None else session.trouble
 
     @property
     def kafka_cluster_id(self) -> str | None:
@@ -222,7 +221,15 @@ class MaintenanceLease:
     @property
     def member_id(self) -> str:
         """The member id of this run, "" while it has none. For the audit."""
-        return "" if self._session is None else self._session.membership.member_id
+        session = self._session
+        return "" if session is None else session.membership.member_id
+
+    @property
+    def _synced(self) -> Synced | None:
+        """The assignment that gives this run the lease. Read once: another thread may end the session meanwhile."""
+        session = self._session
+        synced = None if session is None else session.membership.synced
+        return synced if synced is not None and self._is_holder(synced) else None
 
     @staticmethod
     def _is_holder(synced: Synced) -> bool:
@@ -233,14 +240,14 @@ class MaintenanceLease:
             most = f"; it is never for more than {self.valid_for:g} s: raise session_timeout, or ask for less"
             more = most if at_least >= self.valid_for else ""
             return f"the lease is confirmed for {remaining:.1f} s, but {at_least:g} s are required{more}"
-        membership = None if self._session is None else self._session.membership
-        if membership is None:
+        session, synced = self._session, self._synced
+        if session is None:
             return "the lease was released or never requested"
-        if membership.failure is not None:
-            return f"the lease is lost: {membership.failure}"
-        if membership.synced is None or not self._is_holder(membership.synced):
+        if session.membership.failure is not None:
+            return f"the lease is lost: {session.membership.failure}"
+        if synced is None:
             return "the lease is lost: the group removed this run or assigned the lease to another"
-        silent = self._now() - membership.synced.confirmed_at
+        silent = self._now() - synced.confirmed_at
         return f"the lease is not confirmed: the last confirmation is {silent:.1f} s old"
 
     def bid(self) -> Bid:
