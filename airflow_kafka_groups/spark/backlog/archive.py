@@ -184,7 +184,8 @@ def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) ->
         return None
     try:
         there: dict[str, Any] = json.loads(text)
-        asked = there.get("request") or {}
+        if (asked := there.get("request")) is None:
+            raise JobError(f"{path} exists, and does not say what was asked for: {NEVER_OVERWRITTEN}")
         if other := sorted(name for name in request if name not in asked or asked[name] != request[name]):
             raise JobError(f"{path} exists, and is of another request (its {', '.join(other)}): {NEVER_OVERWRITTEN}")
         rows: dict[str, list[Any]] = {}

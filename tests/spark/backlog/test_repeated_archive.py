@@ -78,7 +78,7 @@ def lost(place: Path, summary: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (without_request, "is of another request"),  # of an earlier version, which did not note it
+        (without_request, "and does not say what was asked for: an arch"),  # of an earlier version
         (edited(request=7), "is no summary of an archive"),
         (edited(partitions=[]), "has rows of group 'repeated-a'"),
         (edited(records=3), "is not what .* says"),
