@@ -20,6 +20,7 @@ from tests.exhaustive.membership.lease_coordinator import SESSION, Broker, Group
 STEP = 0.1
 STALE = 0.5
 """Seconds for which a broker that goes on does not know yet that it was replaced."""
+_JOINS = {actions.Phase.UNJOINED, actions.Phase.JOINING, actions.Phase.ASSIGNING, actions.Phase.SYNCING}
 NOWHERE = ClientConfig(bootstrap_servers=(("b", 1),))
 
 
@@ -220,3 +221,19 @@ class History:
                 member.until = self.now + SESSION
             self.coordinator = other
             self._learn(before)
+
+
+class JoiningHistory(History):
+    """A history in which candidates are suspended while they join, too, with their coordinator or without it."""
+
+    def _fault(self) -> None:
+        if self.random.random() >= 0.5:
+            super()._fault()
+            return
+        seconds = SESSION * self.random.choice((0.5, 0.95, 1.0, 1.3, 1.7, 2.2)) + self.random.uniform(-0.5, 0.5)
+        joining = [one for one in self.candidates if not one.gone and one.state.phase in _JOINS]
+        for one in joining or [one for one in self.candidates if one.lease.held]:
+            self._suspend(one, seconds + self.random.uniform(-0.3, 0.3))
+        if self.random.random() < 0.8:
+            self._suspend(self.coordinator, seconds)
+            self.after(self.random.choice((0.0, 0.1, 0.3)) * SESSION, self._elect)
