@@ -93,13 +93,15 @@ def plan_backlog(
     policy: BacklogPolicy,
     *,
     until: Mapping[Partition, int] | None = None,
+    stable: Mapping[Partition, int] | None = None,
     missing: Collection[Partition] = (),
     recreated: Mapping[Partition, str] | None = None,
 ) -> Backlog:
     """Return the range to read of each partition.
 
     :param logs: the log ends of every partition of the group's topics.
-    :param until: the maximum offset to read, by partition. Default: the log end.
+    :param until: the maximum offset that is asked for, by partition. Default: the log end.
+    :param stable: the beginning of the first open transaction, where nothing behind it is to be read. Default: none.
     :param missing: partitions of ``committed`` that no longer exist.
     :param recreated: why partitions are of another topic of the same name by now, with the commit as ``{}``.
 
@@ -110,7 +112,7 @@ def plan_backlog(
     lost: dict[Partition, int] = {}
     decided: list[str] = []
     objections: dict[str, list[str]] = {}
-    others = recreated or {}
+    others, hidden = recreated or {}, 0
     for where in sorted(committed.keys() | logs.keys()):
         option, what = _doubt(where, committed.get(where), logs.get(where), where in missing, others.get(where))
         decision = getattr(policy, option) if option else None
@@ -122,18 +124,20 @@ def plan_backlog(
         if decision == SKIP:
             continue
         log = logs[where]
-        end = min(log.end, (until or {}).get(where, log.end))
+        most = min(log.end, (until or {}).get(where, log.end))
+        end = min(most, (stable or {}).get(where, most))
         start = committed[where].offset if decision is None else end if decision == FROM_END else log.start
         if decision == SKIP_TO_START:
             lost[where] = log.start - committed[where].offset
         # Retention may have removed records meanwhile: an end below the start means nothing to read, and the commit
         # never moves back.
         ends[where] = max(end, start)
+        hidden += max(most - ends[where], 0)
         if end > start:
             ranges.append(Range(where, start, end))
     if objections:
         raise JobError("; ".join(_objection(option, found) for option, found in objections.items()))
-    return Backlog(ranges=tuple(ranges), ends=ends, lost=lost, decided=tuple(decided))
+    return Backlog(ranges=tuple(ranges), ends=ends, lost=lost, decided=tuple(decided), hidden=hidden)
 
 
 def without_commit(groups: Mapping[str, Commits], there: Iterable[Partition]) -> list[tuple[str, Partition]]:
@@ -141,11 +145,10 @@ def without_commit(groups: Mapping[str, Commits], there: Iterable[Partition]) ->
     of_topic: dict[str, list[Partition]] = {}
     for where in there:
         of_topic.setdefault(where.topic, []).append(where)
-    topics = {group_id: {where.topic for where in commits} for group_id, commits in groups.items()}
     return sorted(
         (group_id, where)
         for group_id, commits in groups.items()
-        for topic in topics[group_id]
+        for topic in {where.topic for where in commits}
         for where in of_topic.get(topic, ())
         if where not in commits
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
@@ -130,22 +130,15 @@ def plan(admin: GroupAdmin, request: BacklogRequest, observed: Observed) -> Back
     chosen = {where for where in observed.partitions if not request.topics or where.topic in request.topics}
     readable = chosen & observed.existing
     logs = admin.log_ends(readable, read_committed=False)
-    until = dict(fetched.ends) if fetched is not None else {}
-    if request.isolation_level == "read_committed":
-        for where, log in admin.log_ends(readable, read_committed=True).items():
-            until[where] = min(log.end, until.get(where, log.end))
-    backlog = plan_backlog(
+    stable = admin.log_ends(readable, read_committed=True) if request.isolation_level == "read_committed" else {}
+    return plan_backlog(
         {where: commit for where, commit in observed.committed.items() if where in chosen},
         logs,
         request.policy,
-        until=until,
+        until=fetched.ends if fetched is not None else {},
+        stable={where: log.end for where, log in stable.items()},
         missing=chosen - readable,
     )
-    asked = fetched.ends if fetched is not None else {}
-    hidden = {
-        where: min(logs[where].end, asked.get(where, logs[where].end)) - end for where, end in backlog.ends.items()
-    }
-    return replace(backlog, hidden=sum(count for count in hidden.values() if count > 0))
 
 
 def _text(value: Any) -> str:

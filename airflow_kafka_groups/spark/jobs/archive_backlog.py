@@ -136,7 +136,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
         admin.cluster_id(snapshot.kafka_cluster_id, "the snapshot is of")
         committed = {where for commits in groups.values() for where in commits}
         logs, recreated, ids = logs_since(admin, snapshot, rows, committed, groups)
-        backlogs, hidden = _plan(admin, arguments, groups, logs, recreated)
+        backlogs = _plan(admin, arguments, groups, logs, recreated)
+        hidden = sum(backlog.hidden for backlog in backlogs.values())
         without = _without_commit(admin, groups)
         check_names(spark, output, backlogs)
         ranges = shared_ranges(backlogs)
@@ -215,24 +216,23 @@ def _plan(
     groups: Mapping[str, Mapping[Partition, Commit]],
     logs: Mapping[Partition, LogEnds],
     recreated: Mapping[Partition, str],
-) -> tuple[dict[str, Backlog], int]:
-    """Return what to read for each group, from its commit to the current end, and how many offsets are not readable."""
+) -> dict[str, Backlog]:
+    """Return what to read for each group, from its commit to the current end."""
     policy = BacklogPolicy(**{name: getattr(arguments, name) for name in _POLICY})
-    until: dict[Partition, int] = {}
+    stable: dict[Partition, int] = {}
     if arguments.isolation_level == "read_committed":
-        until = {where: log.end for where, log in admin.log_ends(logs, read_committed=True).items()}
-    backlogs = {
+        stable = {where: log.end for where, log in admin.log_ends(logs, read_committed=True).items()}
+    return {
         group_id: plan_backlog(
             commits,
             {where: logs[where] for where in commits if where in logs},
             policy,
-            until=until,
+            stable=stable,
             missing=commits.keys() - logs.keys(),
             recreated=recreated,
         )
         for group_id, commits in groups.items()
     }
-    return backlogs, sum(logs[where].end - end for each in backlogs.values() for where, end in each.ends.items())
 
 
 def _without_commit(admin: KafkaAdmin, groups: Mapping[str, Mapping[Partition, Commit]]) -> list[tuple[str, Partition]]:
