@@ -1,8 +1,9 @@
-"""Arrow columns and single values made of Python's and numpy's, without pandas.
+"""Arrow columns and single values made of Python's and numpy's, and numpy's of them, without pandas.
 
-``pyarrow.array``, ``pyarrow.scalar`` and a number or string among the arguments of ``pyarrow.compute`` import pandas
-where it is installed, to see whether what they were given is of it. That takes half a second of processor time and
-50 MB of memory, which is most of what a small task needs. Columns made of buffers do without.
+``pyarrow.array``, ``pyarrow.scalar``, the ``to_numpy`` of columns and a number or string among the arguments of
+``pyarrow.compute`` import pandas where it is installed, to see whether what they were given is of it. That takes half a
+second of processor time and 50 MB of memory, which is most of what a small task needs. Columns made of buffers do
+without, and buffers looked at as arrays.
 """
 
 from __future__ import annotations
@@ -46,6 +47,31 @@ def of_numpy(values: Any, known: Any = None) -> Any:
         for part in (values, known)
     )
     return pa.Array.from_buffers(kinds[values.dtype.kind], len(values), [nulls, data])
+
+
+def to_numpy(values: Any) -> Any:
+    """Look at a column of numbers or booleans as a numpy array, which cannot be written to.
+
+    :param values: in one piece or several, without nulls.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    whole = in_one_piece(values)
+    if pa.types.is_boolean(whole.type):
+        return to_numpy(whole.cast(pa.int8())).view(np.bool_)
+    found = np.from_dlpack(whole)
+    found.flags.writeable = False
+    return found
+
+
+def in_one_piece(values: Any) -> Any:
+    """Return a column as an array; one that has a single piece is not copied, as ``combine_chunks`` does."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.ChunkedArray):
+        return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+    return values
 
 
 def column(values: Sequence[Any], kind: Any) -> Any:

@@ -21,7 +21,7 @@ from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError, first
 from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.ledger.manifests import half_written
 from airflow_kafka_groups.arrow.ledger.snapshots import History, rows_of
-from airflow_kafka_groups.arrow.values import fill_nulls
+from airflow_kafka_groups.arrow.values import fill_nulls, to_numpy
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
@@ -117,7 +117,7 @@ def lacks_required(rows: pa.Table) -> npt.NDArray[np.bool_]:
     lacks = np.zeros(rows.num_rows, np.bool_)
     for name, _, nullable in SNAPSHOT_COLUMNS:
         if not nullable and rows[name].null_count:
-            lacks |= rows[name].is_null().to_numpy()
+            lacks |= to_numpy(rows[name].is_null())
     return lacks
 
 
@@ -130,7 +130,7 @@ def _checked(rows: pa.Table, snapshot_id: str) -> pa.Table:
         if run_id != snapshot_id:
             foreign = f"it has rows of snapshot {run_id!r} in the folder of another one, so it was copied or renamed"
             raise UnusableFileError(foreign)
-    observed_at = fill_nulls(rows["observed_at"].cast(pa.int64()), 0).to_numpy()
+    observed_at = to_numpy(fill_nulls(rows["observed_at"].cast(pa.int64()), 0))
     if not ((observed_at >= 0) & (observed_at < _NO_TIME)).all():
         raise UnusableFileError("column observed_at has times before 1970 or beyond the year 8999")
     return rows

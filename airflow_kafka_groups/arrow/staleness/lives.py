@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.arrow.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
-from airflow_kafka_groups.arrow.values import literal
+from airflow_kafka_groups.arrow.values import literal, to_numpy
 from airflow_kafka_groups.contracts.group_states import GroupState
 
 _NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
@@ -241,7 +241,7 @@ class Lives:
         for begin in range(0, max(len(order), 1), _AT_ONCE):
             part = order.slice(begin, _AT_ONCE)
             columns: list[list[Any]] = [
-                [None if each == _NEVER else each for each in state[name][part.to_numpy()].tolist()]
+                [None if each == _NEVER else each for each in state[name][to_numpy(part)].tolist()]
                 if name in state
                 else self._newest[name].take(part).to_pylist()
                 for name in Life._fields
@@ -250,5 +250,5 @@ class Lives:
 
 
 def _is(column: pa.ChunkedArray, value: str) -> Bools:
-    same: Bools = pc.equal(column, literal(str(value))).to_numpy()
+    same: Bools = to_numpy(pc.equal(column, literal(str(value))))
     return same

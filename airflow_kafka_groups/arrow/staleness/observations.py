@@ -26,7 +26,7 @@ from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.arrow.staleness import segments
 from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
-from airflow_kafka_groups.arrow.values import fill_nulls, literal, of_numpy
+from airflow_kafka_groups.arrow.values import fill_nulls, literal, of_numpy, to_numpy
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
@@ -152,7 +152,7 @@ def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
     found = encoded(column)
     each = [blake2b(text.encode(), digest_size=8).digest() for text in found.dictionary.to_pylist()]
     known = np.append(np.frombuffer(b"".join(each), np.uint64), _NO_METADATA)
-    hashes: npt.NDArray[np.uint64] = known[fill_nulls(found.indices, len(each)).to_numpy()]
+    hashes: npt.NDArray[np.uint64] = known[to_numpy(fill_nulls(found.indices, len(each)))]
     return hashes
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.arrow.values import fill_nulls, of_numpy
+from airflow_kafka_groups.arrow.values import fill_nulls, in_one_piece, of_numpy, to_numpy
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -34,8 +34,8 @@ class Numbers(NamedTuple):
         """
         found = column.cast(pa.int64())
         if not found.null_count:
-            return cls(found.to_numpy())
-        return cls(fill_nulls(found, null).to_numpy(), valid_of(column))
+            return cls(to_numpy(found))
+        return cls(to_numpy(fill_nulls(found, null)), valid_of(column))
 
     @property
     def known(self) -> Bools:
@@ -91,9 +91,9 @@ class Strings(NamedTuple):
         found = encoded(column)
         order = pc.sort_indices(found.dictionary)
         place = np.empty(len(order) + 1, np.int64)
-        place[order.to_numpy()] = np.arange(len(order))
+        place[to_numpy(order)] = np.arange(len(order))
         place[-1] = len(order)
-        indices = fill_nulls(found.indices, len(order)).to_numpy()
+        indices = to_numpy(fill_nulls(found.indices, len(order)))
         return cls(place[indices], found.dictionary.take(order))
 
     def take(self, order: Ints) -> Strings:
@@ -116,11 +116,11 @@ class Strings(NamedTuple):
 
 def encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
     """Return a column of strings as one dictionary and places in it."""
-    whole = column.combine_chunks()
+    whole = in_one_piece(column)
     return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode()
 
 
 def valid_of(column: pa.ChunkedArray) -> Bools:
     """Return which values of a stored column are not null."""
-    valid: Bools = column.is_valid().to_numpy()
+    valid: Bools = to_numpy(column.is_valid())
     return valid

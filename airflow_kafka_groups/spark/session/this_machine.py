@@ -14,6 +14,7 @@ from typing import NamedTuple
 _MASTER = re.compile(r"local(?:\[(?P<cores>\*|[1-9]\d*)(?:,\s*\d+)?\])?")
 _CONNECT = ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED")
 _SUBMITTED = "PYSPARK_GATEWAY_PORT"
+_SUBMITTED_WITH = "PYSPARK_GATEWAY_SECRET"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _JVM_OPTIONS = (_ARGUMENTS, "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 _PROPERTY = "-Dspark."
@@ -25,12 +26,17 @@ _CONFIGURATION = ("spark-defaults.conf", "spark-env.sh", "java-opts")
 _LISTENERS = ("spark.extraListeners", "spark.plugins", "spark.sql.queryExecutionListeners")
 """Properties by which somebody follows each application, such as one who records its lineage."""
 
+_MASTER_PROPERTY = "spark.master"
+_EVENT_LOG = "spark.eventLog.enabled"
 _STORAGE = "fs.defaultFS"
 _CLASSES = "spark.driver.extraClassPath"
 _OTHER_PATHS = (f"spark.hadoop.{_STORAGE}", "spark.hadoop.fs.default.name", _CLASSES)
 _CLASS_PATHS = ("HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_DIST_CLASSPATH")
 _HADOOP_FILES = "*-site.xml"
 """What may make a path without a scheme that of another storage: properties, variables, files."""
+
+_READ = (_MASTER_PROPERTY, _EVENT_LOG, *_LISTENERS, *_OTHER_PATHS)
+"""The properties that decide."""
 
 
 class ThisMachine(NamedTuple):
@@ -52,8 +58,8 @@ def this_machine(environment: Mapping[str, str] = os.environ) -> ThisMachine | N
     properties = _properties(environment)
     if properties is None or any(environment.get(name) for name in _CONNECT):
         return None
-    master = _MASTER.fullmatch(properties.get("spark.master", "local[*]"))
-    if master is None or properties.get("spark.eventLog.enabled", "").strip().lower() == "true":
+    master = _MASTER.fullmatch(properties.get(_MASTER_PROPERTY, "local[*]"))
+    if master is None or properties.get(_EVENT_LOG, "").strip().lower() == "true":
         return None
     if any(properties.get(name) for name in _LISTENERS):
         return None
@@ -67,12 +73,7 @@ def this_machine(environment: Mapping[str, str] = os.environ) -> ThisMachine | N
 def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
     """Return the properties that the job was submitted with, ``None`` if only a JVM knows them."""
     if environment.get(_SUBMITTED):  # by spark-submit: its JVM is there, and has read everything
-        from pyspark import SparkConf, SparkContext
-
-        SparkContext._ensure_initialized()  # connects to it
-        # Whatever says so: a variable of the JVM's, a file on its class path, or in a jar.
-        storage = getattr(SparkContext._jvm, "org.apache.hadoop.conf.Configuration")().get(_STORAGE)
-        return {f"spark.hadoop.{_STORAGE}": storage.removeprefix("file:///")} | dict(SparkConf().getAll())
+        return _of_jvm(environment)
     files = (folder / name for folder in _folders(environment) for name in _CONFIGURATION)
     if environment.get("MASTER") or any(file.exists() for file in files):
         return None
@@ -90,8 +91,26 @@ def _properties(environment: Mapping[str, str]) -> Mapping[str, str] | None:
     if given.properties_file:
         return None
     properties = dict(each.partition("=")[::2] for each in given.conf)
-    named = {"spark.master": given.master, _CLASSES: given.classes}
+    named = {_MASTER_PROPERTY: given.master, _CLASSES: given.classes}
     return properties | {name: value for name, value in named.items() if value}
+
+
+def _of_jvm(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the properties that spark-submit's JVM has."""
+    # Not by pyspark's SparkConf: to import pyspark takes half a second.
+    from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
+
+    port, secret = int(environment[_SUBMITTED]), environment[_SUBMITTED_WITH]
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
+    try:
+        spark = gateway.jvm.org.apache.spark.SparkConf()
+        found = {name: spark.get(name, "") for name in _READ}
+        # Whatever says so: a variable of the JVM's, a file on its class path, or in a jar.
+        storage = gateway.jvm.org.apache.hadoop.conf.Configuration().get(_STORAGE)
+    finally:
+        gateway.close()
+    found = {name: value for name, value in found.items() if value}
+    return {f"spark.hadoop.{_STORAGE}": storage.removeprefix("file:///")} | found
 
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:

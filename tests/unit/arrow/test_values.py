@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.arrow.values import column, fill_nulls, literal, of_numpy, repeat
+from airflow_kafka_groups.arrow.values import column, fill_nulls, literal, of_numpy, repeat, to_numpy
 
 EPOCH = datetime(1970, 1, 1)
 VALUES = st.sampled_from(
@@ -85,3 +85,23 @@ def test_values_are_repeated_by_runs(kind: Any) -> None:
 def test_what_fits_no_column_is_refused(values: list[Any], kind: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         column(values, kind)
+
+
+@given(
+    st.sampled_from([pa.int8(), pa.int32(), pa.int64(), pa.uint64(), pa.bool_()]),
+    st.lists(st.lists(st.integers(0, 1), max_size=5), max_size=3),
+    st.integers(0, 5),
+)
+def test_numpy_s_view_of_a_column_is_what_pyarrow_makes_of_it(kind: Any, pieces: list[list[int]], cut: int) -> None:
+    several = pa.chunked_array([pa.array(each, pa.int8()).cast(kind) for each in pieces], kind).slice(cut)
+    for values in (several, several.combine_chunks(), *several.chunks):
+        found = to_numpy(values)
+        expected = values.to_numpy(**({} if values is several else {"zero_copy_only": False}))
+        assert (found.dtype, found.tolist()) == (expected.dtype, expected.tolist())
+        assert not found.flags.writeable
+
+
+@pytest.mark.filterwarnings("ignore:Exporting an unversioned DLPack capsule")  # numpy asks a second time, the old way
+def test_numpy_sees_no_column_that_has_nulls() -> None:
+    with pytest.raises(Exception, match="no nulls"):
+        to_numpy(pa.array([1, None]))
