@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -76,36 +75,19 @@ def one_machine(quick: bool, repeat: int) -> Iterator[Results]:
 
 
 def growth(quick: bool, repeat: int) -> Iterator[Results]:
-    """Measure judge_staleness on ten times as many snapshots, on one and two cores, and on 90 days of hourly ones.
-
-    A job of ``local[1]`` may use more than one core, of which the machine has others: once it is kept to one.
-    """
+    """Measure judge_staleness on ten times as many snapshots, on one and two cores, and on 90 days of hourly ones."""
     groups, snapshots = (1_000, 8) if quick else (10_000, 480)
     rows, walls = f"judge_staleness.{groups * 20 * snapshots}_rows", {}
-    for suffix, cores in (("", 2), (".local1", 1), (".one_core", 1)):
-        with tempfile.TemporaryDirectory() as folder, _one_core() if suffix == ".one_core" else nullcontext():
+    for suffix, cores in (("", 2), (".local1", 1)):
+        with tempfile.TemporaryDirectory() as folder:
             runs = measure(Path(folder), groups=groups, partitions=20, snapshots=snapshots, cores=cores)
         walls[suffix] = runs.from_rows.wall
         yield _measured(rows, runs, suffix)
-    yield {
-        f"{rows}.ratio_local2_local1": round(walls[""] / walls[".local1"], 2),
-        f"{rows}.ratio_two_cores_one_core": round(walls[""] / walls[".one_core"], 2),
-    }
+    yield {f"{rows}.ratio_local2_local1": round(walls[""] / walls[".local1"], 2)}
     snapshots = 24 if quick else 2_160
     with tempfile.TemporaryDirectory() as folder:
         runs = measure(Path(folder), groups=10_000, partitions=1, snapshots=snapshots)
     yield _measured(f"judge_staleness.{10_000 * snapshots}_observations", runs, "")
-
-
-@contextmanager
-def _one_core() -> Iterator[None]:
-    """Let this process, and all that it starts within the block, run on one core only."""
-    cores = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 def executors(quick: bool, repeat: int) -> Iterator[Results]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -46,6 +47,43 @@ def test_the_first_error_ends_the_work() -> None:
         list(workers.each(work, range(10_000)))
     assert done == [0, 1, 2]
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("observations")]
+
+
+@pytest.mark.parametrize("cores", [1, 2, 3])
+def test_on_a_local_disk_as_many_threads_compute_as_it_has_cores_and_one_is_the_caller_s(
+    cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So a job of ``local[1]`` takes one core, whatever it computes between two results."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    together = threading.Barrier(cores)
+    by: set[int] = set()
+
+    def work(number: int) -> int:
+        by.add(threading.get_ident())
+        together.wait(30)  # all of them compute at the same time
+        return -number
+
+    with Workers(cores, is_local=True) as workers:
+        assert list(workers.each(work, range(6 * cores))) == [(number, -number) for number in range(6 * cores)]
+    assert len(by) == cores
+    assert threading.get_ident() in by
+
+
+def test_an_error_of_an_item_that_the_caller_computes_waits_for_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    failed = threading.Event()
+
+    def work(number: int) -> int:
+        if threading.current_thread() is threading.main_thread():
+            failed.set()
+            raise ValueError(str(number))
+        assert failed.wait(30)
+        return number
+
+    before: list[int] = []
+    with Workers(is_local=True) as workers, pytest.raises(ValueError, match=r"\d") as raised:
+        before.extend(number for number, _ in workers.each(work, range(9)))
+    assert before == list(range(int(str(raised.value))))
 
 
 def test_nothing_runs_any_more_when_an_error_is_raised() -> None:
