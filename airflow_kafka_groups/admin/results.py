@@ -137,6 +137,10 @@ class GroupListings(Mapping[GroupId, GroupListing]):
     def __len__(self) -> int:
         return len(self._listings)
 
+    def values(self) -> ValuesView[GroupListing]:
+        """Return the listings; the inherited way looks every key up."""
+        return self._listings.values()
+
     def __repr__(self) -> str:
         return f"<GroupListings [{len(self)} groups | {self._lacking()}]>"
 
