@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import zipfile
@@ -19,9 +20,10 @@ import pytest
 from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
 from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
 from airflow_kafka_groups.spark.__main__ import main
-from airflow_kafka_groups.spark.application import JOBS
+from airflow_kafka_groups.spark.application import INTERRUPTED, JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from airflow_kafka_groups.spark.bundle import main as bundle
+from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
 from tests.histories.judged import verdict_folder
 from tests.histories.lake import CLUSTER, write_snapshot
@@ -177,14 +179,27 @@ def test_every_job_has_its_help_and_an_unknown_one_is_refused(capsys: pytest.Cap
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= 100
     assert all(f"  {job} " in said for job in JOBS)
-    codes = {int(code) for code in re.findall(r"\b\d\b", said.partition("Exit codes:")[2])}
+    codes = {int(code) for code in re.findall(r"\b\d+\b", said.partition("Exit codes:")[2])}
     of_jobs = {error.exit_code for error in (JobError, ArgumentError, NotCommittedError, NotVerifiedError)}
-    assert codes == {0, *of_jobs, PARTLY_FAILED}
+    assert codes == {0, *of_jobs, PARTLY_FAILED, INTERRUPTED}
     for given in (["judge"], []):
         with pytest.raises(SystemExit) as ended:
             main(given)
         assert ended.value.code == 2
         assert "JOB" in capsys.readouterr().err
+
+
+def test_ctrl_c_ends_a_job_with_one_line_and_exit_code_130(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write_snapshot(tmp_path, 0, seen(0))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    monkeypatch.setattr(judge_staleness, "find_history", lambda *_, **__: signal.raise_signal(signal.SIGINT))
+    try:
+        code = main([JUDGE, "--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle", "1h"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (code, capfd.readouterr().err) == (130, f"{JUDGE}: interrupted\n")
 
 
 def test_the_package_is_a_program(tmp_path: Path) -> None:
