@@ -9,6 +9,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
+from subprocess import Popen
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.arrow.errors import JobError, first_line
@@ -121,10 +123,24 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
             except (OSError, *SPARK_ERRORS) as exc:  # also where SPARK_HOME has no spark-submit
                 print(exc, file=sys.stderr)
                 raise JobError(f"Spark does not start: {first_line(exc)} {_remedy(exc)}") from exc
+            except KeyboardInterrupt as exc:
+                _end_jvm(exc)
+                raise
             self._ends.callback(spark.stop)
         self._ends.enter_context(settings_kept(spark, *SETTINGS))
         self._ends.enter_context(options_hidden(spark))
         return spark
+
+
+def _end_jvm(interrupt: KeyboardInterrupt) -> None:
+    """End the JVM whose start was interrupted: it would neither start nor end.
+
+    pyspark has removed the folder in which the JVM writes its port, and what then fails there leaves its threads alive.
+    """
+    for frame, _ in walk_tb(interrupt.__traceback__):
+        if isinstance(jvm := frame.f_locals.get("proc"), Popen):  # nothing else leads to it yet
+            jvm.kill()
+            jvm.wait()
 
 
 def _remedy(exc: Exception) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -278,3 +280,33 @@ def test_a_session_that_a_user_starts_meanwhile_stays(spark: SparkSession, monke
         monkeypatch.setattr(session_on_demand, "_running_session", lambda: spark)
         assert session.start() is spark
     assert not stopped
+
+
+def test_ctrl_c_while_spark_starts_leaves_no_jvm(tmp_path: Path) -> None:
+    """It hangs otherwise: pyspark has removed the folder in which it was about to write its port."""
+    write_hour(tmp_path, 0)
+    submit, started = tmp_path / "spark" / "bin" / "spark-submit", tmp_path / "pid"
+    submit.parent.mkdir(parents=True)
+    submit.write_text(f"#!/bin/sh\necho $$ > {started}.new && mv {started}.new {started}\nexec sleep 120\n")
+    submit.chmod(0o755)
+    given = os.environ | {"SPARK_HOME": str(submit.parents[1]), "MASTER": "local[1]", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "airflow_kafka_groups.spark", "judge_staleness", "--base", str(tmp_path)]
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    try:
+        job = subprocess.Popen(
+            [*command, "--cluster", CLUSTER, *IDLE], env=given, stderr=subprocess.PIPE, text=True, cwd=tmp_path
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
+    with job:
+        while not started.exists() and job.poll() is None:
+            time.sleep(0.02)
+        job.send_signal(signal.SIGINT)
+        job.wait(30)
+        jvm = int(started.read_text())
+        try:
+            with pytest.raises(ProcessLookupError):
+                os.kill(jvm, signal.SIGKILL)
+        finally:
+            said = job.communicate()[1]
+    assert (job.returncode, said) == (130, "judge_staleness: interrupted\n")
