@@ -1,9 +1,9 @@
 """Arrow columns and single values made of Python's and numpy's, and numpy's of them, without pandas.
 
-``pyarrow.array``, ``pyarrow.scalar``, the ``to_numpy`` of columns and a number or string among the arguments of
-``pyarrow.compute`` import pandas where it is installed, to see whether what they were given is of it. That takes half a
-second of processor time and 50 MB of memory, which is most of what a small task needs. Columns made of buffers do
-without, and buffers looked at as arrays.
+``pyarrow.array``, ``pyarrow.scalar``, the ``to_numpy`` of columns, the ``empty_table`` of schemas and a number or
+string among the arguments of ``pyarrow.compute`` import pandas where it is installed, to see whether what they were
+given is of it. That takes half a second of processor time and 50 MB of memory, which is most of what a small task
+needs. Columns made of buffers do without, and buffers looked at as arrays.
 """
 
 from __future__ import annotations
@@ -69,9 +69,18 @@ def in_one_piece(values: Any) -> Any:
     """Return a column as an array; one that has a single piece is not copied, as ``combine_chunks`` does."""
     import pyarrow as pa
 
-    if isinstance(values, pa.ChunkedArray):
-        return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
-    return values
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    if not values.num_chunks:  # such as what a filter leaves of no row; combine_chunks would import pandas
+        return pa.nulls(0, values.type)
+    return values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
+
+
+def empty_table(schema: Any) -> Any:
+    """Return a table without rows."""
+    import pyarrow as pa
+
+    return pa.table([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def column(values: Sequence[Any], kind: Any) -> Any:

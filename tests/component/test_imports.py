@@ -14,8 +14,8 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
-from tests.histories.lake import CLUSTER, write_snapshot
-from tests.histories.shorthand import seen
+from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
+from tests.histories.shorthand import seen, snapshot_id
 from tests.unit.maintenance.scene import layout_in
 
 CLIENTS = ("airflow", "pyspark", "confluent_kafka", "pyarrow", "pandas")
@@ -160,6 +160,12 @@ async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None
 
 def test_a_judgement_without_spark_imports_no_pandas(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="nothing could import it")
+    # Groups that are gone, from several files, and no group at all.
+    names = [f"part-0000{part}.parquet" for part in range(2)]
+    for name in names:
+        write_data(tmp_path, snapshot_id(-2), seen(-2, group="gone"), part=name)
+    write_manifest(tmp_path, snapshot_id(-2), 2, files=[{"name": name, "rows": 1} for name in names])
+    write_manifest(tmp_path, snapshot_id(-1), 0, groups=0, files=[])
     for number in range(3):  # a group with contradictory rows, one without offsets, one that could not be read
         contradicts = [*seen(number, group="b"), *seen(number, group="b", offsets={("t", 1): 7}, state="Stable")]
         others = [*seen(number, group="c", offsets={}), *seen(number, group="d", error="time-out", coordinator=None)]

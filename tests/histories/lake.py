@@ -15,12 +15,18 @@ from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, 
 CLUSTER = "c"
 
 
-def write_data(base: Path, name: str, rows: Sequence[SnapshotRow], *, schema: pa.Schema = ARROW_SCHEMA) -> Path:
-    folder = base / CLUSTER / "data" / name
-    folder.mkdir(parents=True, exist_ok=True)
-    part = folder / "part-00000.parquet"
-    part.write_bytes(parquet(rows, schema))
-    return part
+def write_data(
+    base: Path,
+    name: str,
+    rows: Sequence[SnapshotRow],
+    *,
+    schema: pa.Schema = ARROW_SCHEMA,
+    part: str = "part-00000.parquet",
+) -> Path:
+    path = base / CLUSTER / "data" / name / part
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(parquet(rows, schema))
+    return path
 
 
 def flip_a_bit(path: Path, column: str) -> None:

@@ -30,7 +30,7 @@ from airflow_kafka_groups.arrow.ledger.snapshots import History
 from airflow_kafka_groups.arrow.staleness.lives import READ
 from airflow_kafka_groups.arrow.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
 from airflow_kafka_groups.arrow.staleness.reduction import Reduction
-from airflow_kafka_groups.arrow.values import column
+from airflow_kafka_groups.arrow.values import column, empty_table
 from airflow_kafka_groups.arrow.workers import Workers
 from airflow_kafka_groups.contracts import paths
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
@@ -122,7 +122,7 @@ class ObservationStore:
         """Read observations, ``None`` if they are not there as they were written."""
         stored = self.stored[snapshot_id]
         if stored.file is None:
-            return arrow_schema(OBSERVATION_COLUMNS).empty_table()
+            return empty_table(arrow_schema(OBSERVATION_COLUMNS))
         path = self._file(stored)
         try:
             content = self._storage.read_bytes(path)

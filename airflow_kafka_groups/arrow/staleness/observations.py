@@ -26,7 +26,7 @@ from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.arrow.staleness import segments
 from airflow_kafka_groups.arrow.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
-from airflow_kafka_groups.arrow.values import fill_nulls, literal, of_numpy, to_numpy
+from airflow_kafka_groups.arrow.values import empty_table, fill_nulls, literal, of_numpy, to_numpy
 from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
@@ -98,7 +98,7 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
     """
     if len(parts) == 1:
         return parts[0]
-    table = pa.concat_tables([_SCHEMA.empty_table(), *parts])
+    table = pa.concat_tables([empty_table(_SCHEMA), *parts])
     if not table.num_rows:
         return table
     texts = {name: Strings.of(table[name]) for name in _TEXTS}
