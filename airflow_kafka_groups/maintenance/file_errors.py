@@ -18,7 +18,7 @@ def unless_damaged(error: type[MaintenanceError], what: str) -> Iterator[None]:
     """
     try:
         yield
-    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as exc:
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as exc:
         raise error(f"{what} is damaged: {type(exc).__name__}: {exc}") from exc
 
 

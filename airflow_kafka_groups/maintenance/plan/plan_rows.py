@@ -136,7 +136,10 @@ class PlannedGroups(PlanRows[PlannedGroup]):
 
     @classmethod
     def of(cls, groups: Iterable[PlannedGroup]) -> PlannedGroups:
-        """Make the columns. Raises ``ValueError``, ``TypeError`` or ``KeyError`` for what they cannot have."""
+        """Make the columns.
+
+        Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``OverflowError`` for what they cannot have.
+        """
         import pyarrow as pa
 
         rows = []
@@ -149,7 +152,9 @@ class PlannedGroups(PlanRows[PlannedGroup]):
                     raise KeyError(f"there is no forecast {name!r}")
                 row[name] = parse_time(value) if name in _TIMES else value
             rows.append(row)
-        return cls(pa.Table.from_pylist(rows, schema=planned_schema()))
+        schema = planned_schema()
+        columns = [column([row.get(each.name) for row in rows], each.type) for each in schema]
+        return cls(pa.table(columns, schema=schema))
 
     def total(self, name: str) -> int:
         """Return the sum of a column over the groups of which it is known."""

@@ -17,6 +17,7 @@ from airflow_kafka_groups.maintenance.file_errors import elsewhere, unless_damag
         (TypeError("no number"), "TypeError: no number"),
         (ValueError("no time"), "ValueError: no time"),
         (AttributeError("items"), "AttributeError: items"),
+        (OverflowError("too large"), "OverflowError: too large"),
         (RecursionError("too deep"), "RecursionError: too deep"),
     ],
     ids=lambda value: type(value).__name__,
