@@ -104,6 +104,8 @@ sys.meta_path.insert(0, NoPandas())
 _JOB = f"""{_NO_PANDAS}
 import asyncio
 from pathlib import Path
+from airflow_kafka_groups.cli.main import main
+from airflow_kafka_groups.hooks import guard
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
@@ -133,8 +135,13 @@ async def job(layout, snapshot_id):
     assert {{item.outcome.value for item in results}} == {{"changed"}}, results
     result = await delete_names(admin, layout, ["g1"])
     assert result.report.counts["deleted"] == 1, result.report.counts
+    return admin
 
-asyncio.run(job(layout_in(Path(sys.argv[1])), sys.argv[2]))
+layout = layout_in(Path(sys.argv[1]))
+admin = asyncio.run(job(layout, sys.argv[2]))
+guard.GuardedAdminClient = lambda config, settings: admin
+where = ["--bootstrap-servers", "b1:9092", "--storage-path", sys.argv[1], "--cluster", layout.cluster]
+assert main(["explain", "g1", *where]) == 0
 """
 
 
@@ -146,7 +153,7 @@ def cluster() -> FakeAdmin:
     return admin
 
 
-async def test_a_clean_up_and_a_restore_import_no_pandas(tmp_path: Path) -> None:
+async def test_a_clean_up_a_restore_and_an_explanation_import_no_pandas(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="nothing could import it")
     summary = await take_snapshot(cluster(), layout_in(tmp_path), now=Ticking())
     from tests.dags.airflow_env import prepare_airflow

@@ -162,6 +162,7 @@ def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) 
 def _row_of_verdict(layout: Layout, group_id: str) -> Row:
     import pyarrow.compute as pc
 
+    from airflow_kafka_groups.arrow.values import literal
     from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
 
@@ -171,7 +172,7 @@ def _row_of_verdict(layout: Layout, group_id: str) -> Row:
         every = load_verdicts(layout, snapshot_id)
     except KafkaGroupsError as error:
         return Row("verdict", "info", f"of the newest snapshot: none: {error}", "take a snapshot and judge it")
-    found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], group_id)), every.judged_by))
+    found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], literal(group_id))), every.judged_by))
     later = "" if snapshot_id == newest else f"; the newest snapshot, {newest}, is not judged"
     if not found:
         evidence = f"it is not in snapshot {snapshot_id}{later}"
