@@ -189,6 +189,26 @@ def test_a_judgement_and_a_lag_report_without_spark_import_no_pandas(tmp_path: P
         assert done.returncode == 0, done.stderr[-3000:]
 
 
+_READ = f"""{_NO_PANDAS}
+from airflow_kafka_groups.spark.source import reader
+from airflow_kafka_groups.spark.source.options import SourceOptions
+from tests.component.test_imports import cluster
+
+reader.AdminClient = lambda config: cluster()
+options = SourceOptions.parse({{"kafka.bootstrap.servers": "b1:9092"}})
+chunks = reader.GroupsReader(options).partitions()
+rows = [batch.num_rows for chunk in chunks for batch in reader.GroupsReader(options).read(chunk)]
+assert sum(rows) == 28, rows
+"""
+
+
+def test_a_task_of_the_data_source_imports_no_pandas() -> None:
+    for package in ("pandas", "pyspark"):
+        pytest.importorskip(package, reason="nothing could import it")
+    done = subprocess.run([sys.executable, "-c", _READ], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.mark.parametrize(("named", "used"), [(None, "system"), ("mimalloc", "mimalloc")])
 def test_arrow_allocates_by_the_c_library_unless_the_environment_names_another_way(
     named: str | None, used: str, monkeypatch: pytest.MonkeyPatch
