@@ -40,3 +40,11 @@ def utc_times(column: Any) -> list[datetime | None]:
     # Seconds and microseconds on their own take timedelta's short way.
     times = {value: _EPOCH + timedelta(0, value // 1_000_000, value % 1_000_000) for value in set(micros) - {None}}
     return list(map(times.get, micros))
+
+
+def to_rows(table: Any) -> list[dict[str, Any]]:
+    """Return the rows of a table or batch; pyarrow's own conversion of a time imports pandas."""
+    import pyarrow as pa
+
+    columns = (utc_times(each) if pa.types.is_timestamp(each.type) else each.to_pylist() for each in table.columns)
+    return [dict(zip(table.schema.names, values, strict=True)) for values in zip(*columns, strict=True)]

@@ -6,6 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
+from tests.fakes.groups import NOW, Ticking
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id
 from tests.unit.maintenance.scene import layout_in
@@ -112,6 +113,7 @@ from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.report.write import make_report
@@ -130,6 +132,7 @@ async def job(layout, snapshot_id):
     result = await delete_plan(admin, layout, plan)
     assert result.report.counts["deleted"] == 9, result.report.counts
     make_report(layout, plan)
+    assert write_backlog(layout, snapshot_id, "g1", LATER).partitions == 3
     changes = await propose_restore(admin, layout, plan.plan_id)
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     assert {{item.outcome.value for item in results}} == {{"changed"}}, results
@@ -145,16 +148,18 @@ assert main(["explain", "g1", *where]) == 0
 """
 
 
-def cluster() -> FakeAdmin:
+def cluster(members: int = 0) -> FakeAdmin:
     admin = FakeAdmin(log=(0, 100))
+    state = GroupState.STABLE if members else GroupState.EMPTY
     for number in range(9):
-        admin.add(f"g{number}", ("t", 0, number), ("t", 1, 5), ("u", 0, 1))
+        admin.add(f"g{number}", ("t", 0, number), ("t", 1, 5), ("u", 0, 1), state=state, members=members)
     admin.add("live", ("t", 0, 5), state=GroupState.STABLE, members=1)
     return admin
 
 
 async def test_a_clean_up_a_restore_and_an_explanation_import_no_pandas(tmp_path: Path) -> None:
     pytest.importorskip("pandas", reason="nothing could import it")
+    await take_snapshot(cluster(members=1), layout_in(tmp_path), now=Ticking(NOW - timedelta(hours=1)))
     summary = await take_snapshot(cluster(), layout_in(tmp_path), now=Ticking())
     from tests.dags.airflow_env import prepare_airflow
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from airflow_kafka_groups.contracts.arrow_schema import to_rows
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import BACKLOGS
@@ -61,7 +62,7 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
     blocks = [*snapshot.blocks([group_id], ["state", "members", "observed_at", "error", *_COLUMNS])]
     if len(blocks) > 1:
         raise SnapshotError(f"snapshot {snapshot_id} has group {group_id!r} in two files: take a new one")
-    found = [row for block in blocks for row in block.rows.to_pylist()]
+    found = [row for block in blocks for row in to_rows(block.rows)]
     if not found:
         raise ConfigurationError("group_id", group_id, f"is not in snapshot {snapshot_id}")
     if errors := [row["error"] for row in found if row["error"] is not None]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
+from airflow_kafka_groups.contracts.arrow_schema import to_rows
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.maintenance.snapshot.members import (
     TEXT_LIMIT,
@@ -151,7 +152,7 @@ def _of_tables(tables: Iterable[MembersTable], wanted: Collection[GroupId]) -> d
     found: dict[GroupId, list[dict[str, Any]]] = {}
     chosen = [table._replace(rows=rows_of(table.rows, wanted)) for table in tables]
     for table, ids in latest_of_groups(chosen):
-        for row in rows_of(table.rows, ids).to_pylist():
+        for row in to_rows(rows_of(table.rows, ids)):
             found.setdefault(row["group_id"], []).append(row)
     return {group_id: _of_rows(rows) for group_id, rows in found.items()}
 
