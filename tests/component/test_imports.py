@@ -144,7 +144,8 @@ layout = layout_in(Path(sys.argv[1]))
 admin = asyncio.run(job(layout, sys.argv[2]))
 guard.GuardedAdminClient = lambda config, settings: admin
 where = ["--bootstrap-servers", "b1:9092", "--storage-path", sys.argv[1], "--cluster", layout.cluster]
-assert main(["explain", "g1", *where]) == 0
+for group_id in ("g1", "another"):
+    assert main(["explain", group_id, *where]) == 0
 """
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from itertools import islice, repeat
 from typing import Any, NamedTuple, cast
 
-from airflow_kafka_groups.arrow.values import literal, release_unused
+from airflow_kafka_groups.arrow.values import in_one_piece, literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
@@ -67,7 +67,7 @@ class Verdicts:
     def __init__(self, table: Any, judged_by: JudgedBy | None = None) -> None:
         import pyarrow.compute as pc
 
-        ids = table["group_id"].combine_chunks()
+        ids = in_one_piece(table["group_id"])
         is_sorted = pc.all(pc.less_equal(ids[:-1], ids[1:]), min_count=0).as_py()  # as the job writes a file
         self.table = table if is_sorted else table.sort_by("group_id")
         self.judged_by = judged_by or JudgedBy()
@@ -96,7 +96,7 @@ class Verdicts:
         """Return a group that is judged twice."""
         import pyarrow.compute as pc
 
-        ids = self.table["group_id"].combine_chunks()
+        ids = in_one_piece(self.table["group_id"])
         again = pc.index(pc.equal(ids[1:], ids[:-1]), literal(True)).as_py()  # the value, not a switch
         return None if again < 0 else str(ids[again])
 
