@@ -11,7 +11,7 @@ from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
 from airflow_kafka_groups.maintenance.shown import one_line
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -66,6 +66,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
             raise ConfigurationError("plan_id, group_ids", None, "pass at most one of them")
         self._backup: Backup | None = None
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Back up with one client."""
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events

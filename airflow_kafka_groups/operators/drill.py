@@ -9,7 +9,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_integer, read_text
 from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -47,6 +47,7 @@ class RestoreDrillOperator(StoredOperator):
     ) -> None:
         super().__init__(**kwargs)
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the drill with one client."""
         from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore

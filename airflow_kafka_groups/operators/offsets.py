@@ -10,7 +10,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedErro
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
 from airflow_kafka_groups.models import GroupState
-from airflow_kafka_groups.operators.support.base import StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -58,6 +58,7 @@ class ListGroupOffsetsOperator(StoredOperator):
         super().__init__(**kwargs)
         self._summary: SnapshotSummary | None = None
 
+    @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
         from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot

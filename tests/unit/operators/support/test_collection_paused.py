@@ -10,7 +10,10 @@ import pytest
 
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.maintenance.plan import deletion_plan, plan_snapshot
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 
@@ -25,6 +28,9 @@ class Reached(Exception):
         (PlanCleanupOperator, {}, plan_snapshot, "plan_snapshot"),
         (CleanupReportOperator, {"plan_id": "p"}, deletion_plan, "load_plan"),
         (ListGroupLagOperator, {}, KafkaGroupsHook, "run"),
+        (ListGroupOffsetsOperator, {}, KafkaGroupsHook, "run"),
+        (BackupGroupOffsetsOperator, {}, KafkaGroupsHook, "run"),
+        (RestoreDrillOperator, {"plan_id": "p"}, KafkaGroupsHook, "run"),
     ],
 )
 def test_the_collector_pauses_and_goes_on(
