@@ -125,8 +125,10 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
+        from airflow_kafka_groups.admin.results import collection_paused
+
         _check_group_ids(args)
-        with redirect_stdout(sys.stderr):
+        with redirect_stdout(sys.stderr), collection_paused():  # it looks through all of Airflow, again and again
             return COMMANDS[name].load().run(args, out)
     except ConfigurationError as error:
         say(f"error: {_as_typed(error, name, args)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import io
 import runpy
 import sys
@@ -141,6 +142,18 @@ def test_errors_become_exit_codes_and_one_line(
     assert printed.out == ""
     assert len(printed.err.splitlines()) == 1
     assert str(error) in printed.err
+
+
+def test_the_collector_pauses_while_a_command_imports_and_works(command: SimpleNamespace) -> None:
+    works = []
+
+    def run(args: argparse.Namespace, out: Output) -> ExitCode:
+        works.append(gc.isenabled())
+        return ExitCode.DONE
+
+    command.run = run
+    assert main(["test"]) == ExitCode.DONE
+    assert (works, gc.isenabled()) == ([False], True)
 
 
 def test_an_interrupt_while_a_command_is_imported_is_one_line(
