@@ -27,8 +27,7 @@ JOBS = {
 _EXIT_CODES = """
 Exit codes: 0 done; 1 failed; 2 a wrong argument; 3 processed, and not committed; 4 committed, and
 not verified (process_group_backlog); 5 failed for some of many clusters; 130 interrupted."""
-INTERRUPTED = 130
-"""The exit code after Ctrl-C, as shells show it."""
+INTERRUPTED = 130  # as shells show it
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,14 +42,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("job", metavar="JOB", choices=JOBS, help=argparse.SUPPRESS)
     job = parser.parse_args(given[:1]).job
-    try:
-        return _run(job, given[1:])
-    except KeyboardInterrupt:  # here and not in the job's own main, which a notebook calls
-        print(f"{job}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-
-
-def _run(job: str, arguments: Sequence[str]) -> int:
     from airflow_kafka_groups.arrow.errors import JobError
     from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
     from airflow_kafka_groups.spark.session.packages import require_pyspark
@@ -58,10 +49,13 @@ def _run(job: str, arguments: Sequence[str]) -> int:
     try:
         if job not in WITHOUT_SPARK:
             require_pyspark()
+        return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(given[1:]))
     except JobError as exc:
         print(f"{job}: error: {exc}", file=sys.stderr)
         return exc.exit_code
-    return int(import_module(f"airflow_kafka_groups.spark.jobs.{job}").main(arguments))
+    except KeyboardInterrupt:  # here and not in the job's own main, which a notebook calls
+        print(f"{job}: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 if __name__ == "__main__":

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Sequence
 
 
 def warn(message: str) -> None:
     """Log a warning."""
-    _logger().warning(message)
+    spark = sys.modules.get("pyspark.logger")  # not imported: a job that needs no Spark would wait for it
+    (spark.PySparkLogger if spark else logging).getLogger("airflow_kafka_groups").warning(message)
 
 
 def logged(warnings: Sequence[str]) -> list[str]:
@@ -16,11 +18,3 @@ def logged(warnings: Sequence[str]) -> list[str]:
     for warning in warnings:
         warn(warning)
     return list(warnings)
-
-
-def _logger() -> logging.Logger:
-    try:
-        from pyspark.logger import PySparkLogger  # a job that needs no Spark has no reason to wait for this
-    except ImportError:
-        return logging.getLogger("airflow_kafka_groups")
-    return PySparkLogger.getLogger("airflow_kafka_groups")

@@ -124,23 +124,15 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
                 print(exc, file=sys.stderr)
                 raise JobError(f"Spark does not start: {first_line(exc)} {_remedy(exc)}") from exc
             except KeyboardInterrupt as exc:
-                _end_jvm(exc)
+                # The JVM would neither start nor end: pyspark has removed the folder in which it writes its port.
+                for frame, _ in walk_tb(exc.__traceback__):
+                    if isinstance(jvm := frame.f_locals.get("proc"), Popen):  # nothing else leads to it yet
+                        jvm.kill()
                 raise
             self._ends.callback(spark.stop)
         self._ends.enter_context(settings_kept(spark, *SETTINGS))
         self._ends.enter_context(options_hidden(spark))
         return spark
-
-
-def _end_jvm(interrupt: KeyboardInterrupt) -> None:
-    """End the JVM whose start was interrupted: it would neither start nor end.
-
-    pyspark has removed the folder in which the JVM writes its port, and what then fails there leaves its threads alive.
-    """
-    for frame, _ in walk_tb(interrupt.__traceback__):
-        if isinstance(jvm := frame.f_locals.get("proc"), Popen):  # nothing else leads to it yet
-            jvm.kill()
-            jvm.wait()
 
 
 def _remedy(exc: Exception) -> str:

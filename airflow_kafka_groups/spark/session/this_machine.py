@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Mapping
+from contextlib import closing
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
@@ -17,9 +18,7 @@ _SUBMITTED = "PYSPARK_GATEWAY_PORT"
 _SUBMITTED_WITH = "PYSPARK_GATEWAY_SECRET"
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 _JVM_OPTIONS = (_ARGUMENTS, "SPARK_SUBMIT_OPTS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
-_PROPERTY = "-Dspark."
-"""How a JVM's option for a property of Spark's begins."""
-
+_PROPERTY = "-Dspark."  # how a JVM's option for a property of Spark's begins
 _CONFIGURATION = ("spark-defaults.conf", "spark-env.sh", "java-opts")
 """Files in which a site sets what only a JVM reads."""
 
@@ -36,7 +35,6 @@ _HADOOP_FILES = "*-site.xml"
 """What may make a path without a scheme that of another storage: properties, variables, files."""
 
 _READ = (_MASTER_PROPERTY, _EVENT_LOG, *_LISTENERS, *_OTHER_PATHS)
-"""The properties that decide."""
 
 
 class ThisMachine(NamedTuple):
@@ -100,17 +98,12 @@ def _of_jvm(environment: Mapping[str, str]) -> Mapping[str, str]:
     # Not by pyspark's SparkConf: to import pyspark takes half a second.
     from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-    port, secret = int(environment[_SUBMITTED]), environment[_SUBMITTED_WITH]
-    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=secret))
-    try:
+    where = GatewayParameters(port=int(environment[_SUBMITTED]), auth_token=environment[_SUBMITTED_WITH])
+    with closing(JavaGateway(gateway_parameters=where)) as gateway:
         spark = gateway.jvm.org.apache.spark.SparkConf()
-        found = {name: spark.get(name, "") for name in _READ}
         # Whatever says so: a variable of the JVM's, a file on its class path, or in a jar.
-        storage = gateway.jvm.org.apache.hadoop.conf.Configuration().get(_STORAGE)
-    finally:
-        gateway.close()
-    found = {name: value for name, value in found.items() if value}
-    return {f"spark.hadoop.{_STORAGE}": storage.removeprefix("file:///")} | found
+        storage = gateway.jvm.org.apache.hadoop.conf.Configuration().get(_STORAGE).removeprefix("file:///")
+        return {f"spark.hadoop.{_STORAGE}": storage} | {name: spark.get(name) for name in _READ if spark.contains(name)}
 
 
 def _folders(environment: Mapping[str, str]) -> list[Path]:

@@ -33,9 +33,6 @@ def _check_requirements() -> None:
 
 _check_requirements()
 
-from airflow_kafka_groups.spark.source.data_source import (  # noqa: E402 - what it imports is looked for before
-    KafkaGroupsDataSource,
-    register,
-)
+from airflow_kafka_groups.spark.source.data_source import KafkaGroupsDataSource, register  # noqa: E402 - checked before
 
 __all__ = ["KafkaGroupsDataSource", "register"]

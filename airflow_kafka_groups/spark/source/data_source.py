@@ -62,9 +62,7 @@ class KafkaGroupsDataSource(DataSource):
         """Raise ``NotImplementedError``: what changes offsets has checks of its own."""
         raise NotImplementedError(_ONLY_READS)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:
-        """Raise ``NotImplementedError``, as ``writer`` does."""
-        raise NotImplementedError(_ONLY_READS)
+    streamWriter = writer
 
     def _for_batch(self, schema: StructType) -> SourceOptions:
         if self.parsed.state_path:

@@ -54,7 +54,7 @@ class PushedFilters:
 
     def chooses(self, group: GroupListing) -> bool:
         """Return whether a group satisfies the conditions of its own columns."""
-        return all(self.holds(name, get(group)) for name, get in _GROUP_COLUMNS.items())
+        return not self.conditions or all(self.holds(name, get(group)) for name, get in _GROUP_COLUMNS.items())
 
     def holds(self, name: str, value: str) -> bool:
         """Return whether a value satisfies the conditions of its column."""
@@ -69,9 +69,7 @@ class PushedFilters:
 def select(listings: Collection[GroupListing], wanted: GroupFilter, filters: PushedFilters) -> Any:
     """Return the groups in scope: a ``pyarrow.RecordBatch`` of their own columns and ``coordinator``."""
     refused = wanted.refused([each.group_id for each in listings])
-    chosen = [each for each in listings if each.group_id not in refused]
-    if filters.conditions:
-        chosen = [each for each in chosen if filters.chooses(each)]
+    chosen = [each for each in listings if each.group_id not in refused and filters.chooses(each)]
     made = {name: column([*map(get, chosen)], pa.string()) for name, get in _GROUP_COLUMNS.items()}
     return pa.record_batch({**made, "coordinator": column([*map(attrgetter("coordinator"), chosen)], pa.int32())})
 
