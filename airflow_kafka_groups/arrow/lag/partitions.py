@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition
-from airflow_kafka_groups.arrow.values import column, in_one_piece, literal, of_numpy
+from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
 
@@ -33,9 +33,8 @@ TIMESTAMPS = pa.schema(
 """The timestamp of the first record at or after an offset; ``timestamp_ms`` is null if there is none."""
 
 # A producer's clock may say anything, such as nanoseconds: what is beyond this counts as this.
-_LATEST_MS = literal(9_000_000_000_000_000)
+_LATEST_MS = 9_000_000_000_000_000
 _NO_NUMBER, NO_TIME = literal(None, pa.int64()), literal(None, pa.float64())
-_ZERO, _NOW = literal(0), literal(0, pa.float64())
 
 
 def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa.Table:
@@ -49,7 +48,7 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
     Raises ``JobError`` for offsets that are further apart than 64 bits can say.
     """
     rows = rows.filter(rows["topic"].is_valid())
-    group, known = in_one_piece(rows["group_id"]), owners or {}
+    group, known = rows["group_id"].combine_chunks(), owners or {}
     names = [known.get(name, UNOWNED) for name in group.dictionary.to_pylist()]
     offset, start, end = (rows[name] for name in ("committed_offset", "log_start", "log_end"))
     reasons = pc.make_struct(
@@ -58,16 +57,16 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
         pc.greater(offset, end),
         pc.less(offset, start),
     )
-    flag = pc.case_when(reasons, *map(literal, ("unreadable", "unknown", "recreated", "data_lost", "ok")))
-    first, is_lost = pc.max_element_wise(offset, start), pc.equal(flag, literal("data_lost"))
+    flag = pc.case_when(reasons, "unreadable", "unknown", "recreated", "data_lost", "ok")
+    first, is_lost = pc.max_element_wise(offset, start), pc.equal(flag, "data_lost")
     found = {
-        "owner": column(names, pa.string()).take(group.indices),
+        "owner": pa.array(names, pa.string()).take(group.indices),
         "flag": flag,
-        "lag": pc.if_else(pc.or_(is_lost, pc.equal(flag, literal("ok"))), pc.subtract(end, first), _NO_NUMBER),
-        "lost": pc.if_else(is_lost, pc.subtract(start, offset), _ZERO),
+        "lag": pc.if_else(pc.or_(is_lost, pc.equal(flag, "ok")), pc.subtract(end, first), _NO_NUMBER),
+        "lost": pc.if_else(is_lost, pc.subtract(start, offset), 0),
     }
     for name in ("lag", "lost"):  # neither is below zero, unless it wrapped
-        for row in rows.filter(pc.less(found[name], _ZERO)).slice(0, 1).to_pylist():
+        for row in rows.filter(pc.less(found[name], 0)).slice(0, 1).to_pylist():
             where = f"group {row['group_id']!r}, {Partition(row['topic'], row['partition'])}"
             offsets = f"committed {row['committed_offset']}, log from {row['log_start']} to {row['log_end']}"
             raise JobError(f"{where} has offsets that cannot be right, more than 64 bits apart: {offsets}")
@@ -81,7 +80,7 @@ def largest(lags: pa.Table, count: int) -> pa.Table:
 
     :param lags: the result of ``partition_lag``, or of this function: those of parts come to the same as of all rows.
     """
-    behind = lags.select([*_PLACE, "lag"]).filter(pc.greater(lags["lag"], _ZERO))
+    behind = lags.select([*_PLACE, "lag"]).filter(pc.greater(lags["lag"], 0))
     most = behind.group_by(_PLACE).aggregate([("lag", "max")]).rename_columns([*_PLACE, "lag"])
     return most.sort_by([("lag", "descending"), *((name, "ascending") for name in _PLACE)])[:count]
 
@@ -92,23 +91,17 @@ def with_seconds(lags: pa.Table, timestamps: pa.Table) -> pa.Table:
     :param lags: the result of ``partition_lag``.
     :param timestamps: rows of ``TIMESTAMPS``.
     """
-    lag = lags["lag"]
-    if timestamps.num_rows:
-        numbered = lags.select(_PLACE).append_column("row", of_numpy(np.arange(lags.num_rows)))
-        timed = numbered.join(timestamps, _PLACE).sort_by("row")  # imports pandas
-        time, clock = timed["timestamp_ms"], timed["clock"]
-    else:
-        time, clock = (pa.nulls(lags.num_rows, TIMESTAMPS.field(name).type) for name in ("timestamp_ms", "clock"))
-    micros = pc.multiply(pc.min_element_wise(time, _LATEST_MS, skip_nulls=False), literal(1_000))
-    age = pc.subtract(lags["observed_at"].cast(pa.int64()), micros).cast(pa.float64(), safe=False)
-    age = pc.max_element_wise(pc.divide(age, literal(1_000_000, pa.float64())), _NOW, skip_nulls=False)
-    reasons = pc.make_struct(lag.is_null(), pc.equal(lag, _ZERO), clock.is_null(), time.is_null())
-    found = pc.binary_join_element_wise(literal("first_unread_record:"), clock, literal(""))
+    numbered = lags.select(_PLACE).append_column("row", pa.array(np.arange(lags.num_rows)))
+    timed = numbered.join(timestamps, _PLACE).sort_by("row")
+    time, clock, lag = timed["timestamp_ms"], timed["clock"], lags["lag"]
+    micros = pc.multiply(pc.min_element_wise(time, _LATEST_MS, skip_nulls=False), 1_000)
+    age = pc.divide(pc.subtract(lags["observed_at"].cast(pa.int64()), micros).cast(pa.float64(), safe=False), 1e6)
+    age = pc.max_element_wise(age, 0.0, skip_nulls=False)
+    reasons = pc.make_struct(lag.is_null(), pc.equal(lag, 0), clock.is_null(), time.is_null())
+    found = pc.binary_join_element_wise("first_unread_record:", clock, "")
     columns = {
         **dict(zip(lags.column_names, lags.columns, strict=True)),
-        "lag_seconds": pc.if_else(pc.equal(lag, _ZERO), _NOW, pc.if_else(pc.greater(lag, _ZERO), age, NO_TIME)),
-        "lag_seconds_method": pc.case_when(
-            reasons, lags["flag"], *map(literal, ("no_lag", "not_looked_up", "no_record_found")), found
-        ),
+        "lag_seconds": pc.if_else(pc.equal(lag, 0), 0.0, pc.if_else(pc.greater(lag, 0), age, NO_TIME)),
+        "lag_seconds_method": pc.case_when(reasons, lags["flag"], "no_lag", "not_looked_up", "no_record_found", found),
     }
     return pa.table([columns[name] for name in SCHEMA.names], schema=SCHEMA)

@@ -13,7 +13,6 @@ from airflow_kafka_groups.arrow.files.storage import Storage
 from airflow_kafka_groups.arrow.lag.partitions import SCHEMA, TIMESTAMPS, largest, partition_lag, with_seconds
 from airflow_kafka_groups.arrow.lag.sums import Sums
 from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
-from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.paths import TableName
 
 SUMMED_BY = {
@@ -69,8 +68,7 @@ def write_tables(
     Raises ``JobError`` if a folder has other files afterwards than were written.
     """
     sums = Sums()
-    times = [column([each[place] for each in found], field.type) for place, field in enumerate(TIMESTAMPS)]
-    timestamps = pa.table(times, schema=TIMESTAMPS)
+    timestamps = pa.Table.from_pylist([dict(zip(TIMESTAMPS.names, each, strict=True)) for each in found], TIMESTAMPS)
 
     def lags() -> Iterator[pa.Table]:
         for part in rows:
