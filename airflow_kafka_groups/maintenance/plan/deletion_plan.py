@@ -55,7 +55,7 @@ class DeletionPlan(SealedPlan):
             check_groups(self.plan_id, groups)
             self._set(groups=groups, kept=kept, body=write_rows(groups, kept))
             self._set(digest=digest_of(self._header()))
-        except (KeyError, TypeError, ValueError) as exc:
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise PlanError(f"plan {self.plan_id} cannot be written: {type(exc).__name__}: {exc}") from exc
 
     @property

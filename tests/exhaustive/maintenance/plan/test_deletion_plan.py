@@ -194,8 +194,9 @@ def test_a_plan_names_a_group_once_and_knows_its_offsets() -> None:
         plan(groups=(group("g"), group("g")))
     with pytest.raises(PlanError, match="no fingerprint"):
         plan(groups=(group("g", fingerprint=""),))
-    with pytest.raises(PlanError, match="cannot be written"):
-        plan(groups=(group("g", idle_seconds=float("nan")),))
+    for changes in ({"idle_seconds": float("nan")}, {"partitions": 2**31}, {"lag": 2**63}):
+        with pytest.raises(PlanError, match="cannot be written"):
+            plan(groups=(group("g", **changes),))
 
 
 def test_plans_are_never_overwritten_and_stay_in_their_cluster(tmp_path: Path) -> None:
