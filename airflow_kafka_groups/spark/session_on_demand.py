@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
-from subprocess import Popen
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
@@ -126,8 +125,8 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
             except KeyboardInterrupt as exc:
                 # The JVM would neither start nor end: pyspark has removed the folder in which it writes its port.
                 for frame, _ in walk_tb(exc.__traceback__):
-                    if isinstance(jvm := frame.f_locals.get("proc"), Popen):  # nothing else leads to it yet
-                        jvm.kill()
+                    if frame.f_code.co_name == "launch_gateway" and (jvm := frame.f_locals.get("proc")):
+                        jvm.kill()  # nothing else leads to it yet
                 raise
             self._ends.callback(spark.stop)
         self._ends.enter_context(settings_kept(spark, *SETTINGS))
