@@ -119,7 +119,7 @@ from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.report.write import make_report
 from tests.fakes.groups import Ticking
 from tests.component.test_imports import cluster
-from tests.unit.maintenance.scene import LATER, POLICY, delete_names, delete_plan, layout_in
+from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in
 
 async def job(layout, snapshot_id):
     admin = cluster()
@@ -136,8 +136,6 @@ async def job(layout, snapshot_id):
     changes = await propose_restore(admin, layout, plan.plan_id)
     results = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
     assert {{item.outcome.value for item in results}} == {{"changed"}}, results
-    result = await delete_names(admin, layout, ["g1"])
-    assert result.report.counts["deleted"] == 1, result.report.counts
     return admin
 
 layout = layout_in(Path(sys.argv[1]))

@@ -152,9 +152,7 @@ class PlannedGroups(PlanRows[PlannedGroup]):
                     raise KeyError(f"there is no forecast {name!r}")
                 row[name] = parse_time(value) if name in _TIMES else value
             rows.append(row)
-        schema = planned_schema()
-        columns = [column([row.get(each.name) for row in rows], each.type) for each in schema]
-        return cls(pa.table(columns, schema=schema))
+        return cls(pa.Table.from_pylist(rows, schema=planned_schema()))
 
     def total(self, name: str) -> int:
         """Return the sum of a column over the groups of which it is known."""

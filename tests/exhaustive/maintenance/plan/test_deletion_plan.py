@@ -194,7 +194,8 @@ def test_a_plan_names_a_group_once_and_knows_its_offsets() -> None:
         plan(groups=(group("g"), group("g")))
     with pytest.raises(PlanError, match="no fingerprint"):
         plan(groups=(group("g", fingerprint=""),))
-    for changes in ({"idle_seconds": float("nan")}, {"partitions": 2**31}, {"lag": 2**63}):
+    refused = ("idle_seconds", float("nan")), ("idle_seconds", 2**60 + 1), ("partitions", 2**31), ("lag", 2**63)
+    for changes in map(dict, ([each] for each in (*refused, ("partitions", True), ("lag", True)))):
         with pytest.raises(PlanError, match="cannot be written"):
             plan(groups=(group("g", **changes),))
 
