@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 
 from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
 from airflow_kafka_groups.arrow.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
-from airflow_kafka_groups.arrow.values import literal, to_numpy
+from airflow_kafka_groups.arrow.values import in_one_piece, literal, to_numpy
 from airflow_kafka_groups.contracts.group_states import GroupState
 
 _NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
@@ -117,7 +117,7 @@ class Lives:
 
     def __init__(self, newest: pa.Table, policy: StalenessPolicy) -> None:
         self._newest = newest
-        self._ids = newest["group_id"].combine_chunks()
+        self._ids = in_one_piece(newest["group_id"])
         self._gap = round(policy.max_gap_seconds * 1_000_000)
         self._place = 0
         self._names: dict[str, int] = {}
