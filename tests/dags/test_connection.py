@@ -101,7 +101,7 @@ def test_a_wrong_password_is_said_in_a_sentence_without_it(
         ),
         ("kafka39", "1 broker, Kafka 3.9, many groups a request;"),
         ("kafka41", "3 brokers, Kafka 4.1, many groups a request;"),
-        ("kafka43", "1 broker, Kafka 4.3, many groups a request;"),
+        ("kafka44", "1 broker, Kafka 4.4, many groups a request;"),
     ],
 )
 def test_it_says_what_brokers_it_found(

@@ -76,7 +76,7 @@ def test_one_cluster_that_is_down_holds_the_other_up_in_nothing(
         scene.judge(storage, asked["--snapshot-id"], stale=[*dead, other], cluster=asked["--cluster"])
 
     monkeypatch.setattr(KafkaSparkSubmitOperator, "execute", judge)
-    with KafkaCluster(version="4.3.1", brokers=1) as west:
+    with KafkaCluster(version="4.4.0", brokers=1) as west:
         for name, cluster in (("EAST", kafka41), ("WEST", west)):
             connection = {"conn_type": "kafka_groups", "host": cluster.bootstrap, "extra": {"api_timeout_seconds": 20}}
             monkeypatch.setenv(f"AIRFLOW_CONN_KAFKA_{name}", json.dumps(connection))

@@ -38,18 +38,18 @@ def results(run: Any) -> dict[str, Any]:
 
 
 def test_groups_are_snapshot_backed_up_and_restored(
-    kafka43: KafkaCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kafka44: KafkaCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from airflow.utils.db import initdb
 
     initdb()
-    connection = {"conn_type": "kafka_groups", "host": kafka43.bootstrap}
+    connection = {"conn_type": "kafka_groups", "host": kafka44.bootstrap}
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_GROUPS_DEFAULT", json.dumps(connection))
     topic = f"python-{sys.version_info.major}-{sys.version_info.minor}-{uuid4().hex[:8]}"
     groups = [f"{topic}.{number}" for number in range(5)]
-    create_topics(kafka43.bootstrap, {topic: 2})
-    produce(kafka43.bootstrap, {(topic, 0): 20, (topic, 1): 20})
-    seed_groups(kafka43.bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
+    create_topics(kafka44.bootstrap, {topic: 2})
+    produce(kafka44.bootstrap, {(topic, 0): 20, (topic, 1): 20})
+    seed_groups(kafka44.bootstrap, groups, {(topic, 0): 19, (topic, 1): 20})
     storage = {"storage_path": str(tmp_path), "cluster": "lab"}
 
     results(dag("snapshot_group_offsets").test(run_conf=storage))
@@ -60,4 +60,4 @@ def test_groups_are_snapshot_backed_up_and_restored(
     run = dag("backup_and_restore_drill").test(run_conf={**storage, "include": [f"{topic}.*"]})
     drill = results(run)["drill"]
     assert (drill["restored"], drill["partitions"], drill["failed"], drill["left"]) == (5, 10, {}, {})
-    assert set(groups) <= set(list_groups(kafka43.bootstrap))
+    assert set(groups) <= set(list_groups(kafka44.bootstrap))

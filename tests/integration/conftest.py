@@ -14,7 +14,7 @@ from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.membership import ClusterClient
 from tests.lab.cluster import KafkaCluster
 
-VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka43"]
+VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka44"]
 
 
 def each_of(*versions: str, scope: Literal["function", "session"] = "function") -> Any:

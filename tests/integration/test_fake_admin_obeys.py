@@ -69,9 +69,9 @@ async def test_brokers_do_so(any_kafka: KafkaCluster, fact: admin_facts.Fact) ->
         await fact(world)
 
 
-async def test_share_groups_are_left_alone(kafka43: KafkaCluster) -> None:
-    async with world_of(kafka43) as world:
+async def test_share_groups_are_left_alone(kafka44: KafkaCluster) -> None:
+    async with world_of(kafka44) as world:
         group_id = world.name("shared")
-        with share_consumer(kafka43, group_id, admin_facts.READ):
+        with share_consumer(kafka44, group_id, admin_facts.READ):
             pass
         await admin_facts.share_groups_are_left_alone(world, group_id)

@@ -102,7 +102,7 @@ def test_kafka_2_8_runs_three_brokers_with_a_zookeeper(kafka28: KafkaCluster) ->
 
 
 @pytest.mark.parametrize(
-    ("fixture", "protocol"), [("kafka39", "classic"), ("kafka43", "classic"), ("kafka43", "consumer")]
+    ("fixture", "protocol"), [("kafka39", "classic"), ("kafka44", "classic"), ("kafka44", "consumer")]
 )
 def test_single_brokers_serve_real_members(
     fixture: str, protocol: Literal["classic", "consumer"], request: pytest.FixtureRequest
@@ -117,7 +117,7 @@ def test_single_brokers_serve_real_members(
     assert until(lambda: list_groups(cluster.bootstrap)[name] == (protocol, "Empty"))
 
 
-@pytest.mark.parametrize("fixture", ["kafka41", "kafka43"])
+@pytest.mark.parametrize("fixture", ["kafka41", "kafka44"])
 def test_a_share_group_outlives_its_consumer(fixture: str, request: pytest.FixtureRequest) -> None:
     cluster: KafkaCluster = request.getfixturevalue(fixture)
     create_topics(cluster.bootstrap, {"lab-share": 1})
@@ -127,13 +127,13 @@ def test_a_share_group_outlives_its_consumer(fixture: str, request: pytest.Fixtu
     assert until(lambda: list_groups(cluster.bootstrap)["lab-share-group"] == ("share", "Empty"))
 
 
-def test_what_brokers_refuse_is_said_plainly(kafka43: KafkaCluster) -> None:
-    create_topics(kafka43.bootstrap, {"lab-twice": 1})
+def test_what_brokers_refuse_is_said_plainly(kafka44: KafkaCluster) -> None:
+    create_topics(kafka44.bootstrap, {"lab-twice": 1})
     with pytest.raises(LabError, match=r"Cannot create the topic lab-twice: .*already exists"):
-        create_topics(kafka43.bootstrap, {"lab-twice": 1})
-    delete_topics(kafka43.bootstrap, ["lab-twice"])
+        create_topics(kafka44.bootstrap, {"lab-twice": 1})
+    delete_topics(kafka44.bootstrap, ["lab-twice"])
     with pytest.raises(LabError, match=r"Cannot delete the topic lab-twice: "):
-        delete_topics(kafka43.bootstrap, ["lab-twice"])
+        delete_topics(kafka44.bootstrap, ["lab-twice"])
 
 
 def test_a_taken_port_is_replaced_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -146,7 +146,7 @@ def test_a_taken_port_is_replaced_by_another(monkeypatch: pytest.MonkeyPatch) ->
             return [*(taken.pop() for _ in taken[:1]), *ports.free_ports(count)][:count]
 
         monkeypatch.setattr(layout, "free_ports", unlucky_once)
-        with KafkaCluster(version="4.3.1", brokers=1) as cluster:
+        with KafkaCluster(version="4.4.0", brokers=1) as cluster:
             assert not taken
             assert brokers_seen_at(cluster.bootstrap) == {1}
 
@@ -155,7 +155,7 @@ def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    cluster = KafkaCluster(version="4.3.1", brokers=1, heap_mb=8)
+    cluster = KafkaCluster(version="4.4.0", brokers=1, heap_mb=8)
     with pytest.raises(LabError, match=r"broker-1 of Kafka 4\.3\.1 ended with exit code \d+\. It logged:\n(.|\n)*heap"):
         cluster.start()
     assert cluster.pids == ()
@@ -163,7 +163,7 @@ def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(
 
 
 def test_delayed_brokers_are_as_far_away_as_asked_and_stop_leaves_nothing() -> None:
-    cluster = KafkaCluster(version="4.3.1", brokers=1, delay_ms=40).start()
+    cluster = KafkaCluster(version="4.4.0", brokers=1, delay_ms=40).start()
     folder, bootstrap = cluster.folder, cluster.bootstrap
     with connect_any(bootstrap, timeout=10) as connection:
         connection.metadata()
@@ -181,7 +181,7 @@ def test_delayed_brokers_are_as_far_away_as_asked_and_stop_leaves_nothing() -> N
 
 @pytest.mark.parametrize(("sign", "exit_code"), [(signal.SIGTERM, 0), (signal.SIGKILL, -signal.SIGKILL)])
 def test_the_command_line_leaves_nothing_behind(sign: signal.Signals, exit_code: int, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "tests.lab", "up", "--version", "4.3.1", "--brokers", "1"]
+    command = [sys.executable, "-m", "tests.lab", "up", "--version", "4.4.0", "--brokers", "1"]
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, cwd=REPOSITORY, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -17,7 +17,7 @@ from tests.lab.workload.topics import create_topics
 TOPIC = "readiness"
 
 
-kafka = each_of("kafka41", "kafka43")
+kafka = each_of("kafka41", "kafka44")
 
 
 async def test_members_and_readiness_of_both_protocols(kafka: KafkaCluster) -> None:

@@ -16,7 +16,7 @@ from tests.lab.cluster import KafkaCluster
 
 OFFSETS_PARTITIONS = 12
 """Of the offsets topic of these clusters, in place of 50: each is created, replicated, and read by many tests."""
-_SHARED = {"kafka43": ("4.3.1", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
+_SHARED = {"kafka44": ("4.4.0", 1), "kafka41": ("4.1.0", 3), "kafka39": ("3.9.2", 1), "kafka28": ("2.8.2", 3)}
 
 _running: dict[str, KafkaCluster] = {}
 _left: dict[str, set[str]] = {}
@@ -73,9 +73,9 @@ def _run(name: str) -> Iterator[KafkaCluster]:
 
 
 @pytest.fixture(scope="session")
-def kafka43() -> Iterator[KafkaCluster]:
-    """Run Kafka 4.3.1 with one broker: the newest."""
-    yield from _run("kafka43")
+def kafka44() -> Iterator[KafkaCluster]:
+    """Run Kafka 4.4.0 with one broker: the newest."""
+    yield from _run("kafka44")
 
 
 @pytest.fixture(scope="session")

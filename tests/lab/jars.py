@@ -15,7 +15,7 @@ from tests.lab.machine import maven
 from tests.lab.machine.maven import Artifact, Download
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-KNOWN_VERSIONS = ("4.3.1", "4.1.0", "3.9.2", "2.8.2")
+KNOWN_VERSIONS = ("4.4.0", "4.1.0", "3.9.2", "2.8.2")
 
 
 def lab_dir() -> Path:

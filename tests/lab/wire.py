@@ -1,7 +1,7 @@
 """The little of Kafka's protocol the lab speaks itself: one blocking socket, one request at a time.
 
 Light enough to ask every broker ten times a second whether it is ready, without a client library's threads and
-warnings. Metadata v7, FindCoordinator v2 and OffsetCommit v7 are known to all brokers from 2.8 to 4.3; ListGroups v5,
+warnings. Metadata v7, FindCoordinator v2 and OffsetCommit v7 are known to all brokers from 2.8 to 4.4; ListGroups v5,
 which tells a group's type, from 3.8 on.
 """
 

@@ -57,9 +57,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def kafka(kafka43: KafkaCluster) -> str:
+def kafka(kafka44: KafkaCluster) -> str:
     """Return the broker of most tests; those that need several use ``kafka41``."""
-    return kafka43.bootstrap
+    return kafka44.bootstrap
 
 
 @pytest.fixture

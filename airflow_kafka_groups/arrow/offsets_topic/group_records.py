@@ -34,7 +34,7 @@ RECORD_NAMES = {
     22: "streams group assignment of a member",
     23: "streams group topology",
 }
-"""The key types of Kafka 4.3 that are counted only."""
+"""The key types of Kafka 4.4 that are counted only."""
 
 
 class CorruptRecordError(ValueError):

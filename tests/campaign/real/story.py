@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from random import Random
 
-VERSIONS = ("4.3.1", "3.9.2")
+VERSIONS = ("4.4.0", "3.9.2")
 STORAGES = ("disk", "s3")
 KILLED_AT = {
     "plan": ("created", "read", "listed"),

@@ -36,7 +36,7 @@ def test_no_real_run_breaks_an_invariant() -> None:
 
 def test_what_could_not_be_run_is_tried_again_and_named() -> None:
     def record(seed: int) -> RealRecord:
-        return RealRecord(seed, "new", "4.3.1", "disk", 3, 1.5, Counter(restores_compared=2), Counter(kill=1))
+        return RealRecord(seed, "new", "4.4.0", "disk", 3, 1.5, Counter(restores_compared=2), Counter(kill=1))
 
     first, second = RealSummary(), RealSummary()
     first.add(record(1))
@@ -51,13 +51,13 @@ def test_what_could_not_be_run_is_tried_again_and_named() -> None:
 def test_runs_of_this_code_are_counted_after_an_interruption(tmp_path: Path) -> None:
     file, found = tmp_path / "real-runs.jsonl", Counter(restores_compared=2)
     for seed, code, deleted in ((1, "old", 9), (1, "new", 3), (2, "new", 4), (2, "new", 5), (7, "new", 8)):
-        write_record(file, RealRecord(seed, code, "4.3.1", "disk", deleted, 1.5, found, Counter(kill=1)))
+        write_record(file, RealRecord(seed, code, "4.4.0", "disk", deleted, 1.5, found, Counter(kill=1)))
     summary = RealSummary()
     for record in read_records(file, "new", range(5)):
         summary.add(record)
     assert (summary.runs, summary.deleted, summary.seconds) == (2, 8, 3.0)
     assert summary.found["restores_compared"] == 4
-    assert summary.to_json()["runs_by"] == {"disk": 2, "kafka 4.3.1": 2}
+    assert summary.to_json()["runs_by"] == {"disk": 2, "kafka 4.4.0": 2}
     assert list(read_records(tmp_path / "none", "new", range(5))) == []
     assert len(code_digest()) == 16
 

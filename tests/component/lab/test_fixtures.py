@@ -34,9 +34,9 @@ import pytest
 tries = []
 
 @pytest.mark.flaky(reruns=1)
-def test_the_last_of_kafka43(kafka43):
+def test_the_last_of_kafka44(kafka44):
     tries.append(1)
-    print("TRY", len(tries), kafka43.runs)
+    print("TRY", len(tries), kafka44.runs)
     assert len(tries) > 1
 
 def test_others_go_on(kafka41):
@@ -69,10 +69,10 @@ def test_a_test_that_is_run_again_has_its_cluster(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout
     words = [line.lstrip(".R") for line in done.stdout.splitlines()]
     assert [line for line in words if line.split(" ")[0] in {"START", "STOP", "TRY", "OTHER"}] == [
-        "START 4.3.1",
+        "START 4.4.0",
         "TRY 1 True",
         "TRY 2 True",
-        "STOP 4.3.1",
+        "STOP 4.4.0",
         "START 4.1.0",
         "OTHER True",
         "STOP 4.1.0",

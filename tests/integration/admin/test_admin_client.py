@@ -1,4 +1,4 @@
-"""The AdminClient on real brokers: the same calls give the same answers from 2.8 to 4.3."""
+"""The AdminClient on real brokers: the same calls give the same answers from 2.8 to 4.4."""
 
 from __future__ import annotations
 

@@ -303,12 +303,12 @@ async def test_a_dead_broker_costs_its_own_groups_a_moment_and_no_other() -> Non
     assert set(groups) <= set(listed.split())
 
 
-async def test_an_offset_past_the_end_has_reached_no_target(kafka43: KafkaCluster) -> None:
+async def test_an_offset_past_the_end_has_reached_no_target(kafka44: KafkaCluster) -> None:
     where = TopicPartition("past-the-end", 0)
-    await asyncio.to_thread(create_topics, kafka43.bootstrap, {where.topic: 1})
-    await asyncio.to_thread(produce, kafka43.bootstrap, {where: 5})
-    await asyncio.to_thread(commit_offsets, kafka43.bootstrap, {"past": {where: 500}, "up-to-date": {where: 5}})
-    async with AdminClient(config_of(kafka43)) as admin:
+    await asyncio.to_thread(create_topics, kafka44.bootstrap, {where.topic: 1})
+    await asyncio.to_thread(produce, kafka44.bootstrap, {where: 5})
+    await asyncio.to_thread(commit_offsets, kafka44.bootstrap, {"past": {where: 500}, "up-to-date": {where: 5}})
+    async with AdminClient(config_of(kafka44)) as admin:
         for group_id, reached in (("past", False), ("up-to-date", True)):
             assert (await OffsetsReached(targets={group_id: {where: 4}}).check(admin)).reached is reached
             assert (await EndReached(group_ids=(group_id,)).check(admin)).reached is reached

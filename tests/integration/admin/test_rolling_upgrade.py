@@ -1,4 +1,4 @@
-"""A clean-up that begins on Kafka 3.9 and goes on while its brokers become 4.3, one after the other."""
+"""A clean-up that begins on Kafka 3.9 and goes on while its brokers become 4.4, one after the other."""
 
 from __future__ import annotations
 
@@ -48,17 +48,17 @@ async def test_what_a_plan_of_kafka_3_9_deletes_on_4_3_is_restored_there(tmp_pat
             save_plan(layout, plan)
             assert sorted(plan.group_ids) == GROUPS
             await backup_groups(admin, layout, plan)
-            await asyncio.to_thread(cluster.upgrade, 1, "4.3.1")
+            await asyncio.to_thread(cluster.upgrade, 1, "4.4.0")
             report = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, _task("first"))).report
             assert report.counts["deleted"] == len(GROUPS), report
             # Kafka 3.9 waits for no replica before it confirms a deletion: see test_lost_deletion.py.
             await asyncio.sleep(1.5 * FETCH_WAIT_SECONDS)
-            await asyncio.to_thread(cluster.upgrade, 2, "4.3.1")
+            await asyncio.to_thread(cluster.upgrade, 2, "4.4.0")
             propose = partial(propose_restore, admin, layout, plan.plan_id)
             how: Any = {"protects": lambda _: False, "dry_run": False, "may_be_absent": True}
             restored = await change_recorded(admin, layout, "restore", propose, **how)
             assert restored.counts["changed"] == len(GROUPS), restored.results
-            await asyncio.to_thread(cluster.upgrade, 3, "4.3.1")
+            await asyncio.to_thread(cluster.upgrade, 3, "4.4.0")
             again = (await delete_by_plan(admin, layout, plan.plan_id, plan.digest, _task("second"))).report
             assert (again.counts["kept"], again.kept_reasons) == (len(GROUPS), {"deleted_before": len(GROUPS)})
             read = await admin.list_consumer_group_offsets(GROUPS)

@@ -31,7 +31,7 @@ from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import create_topics, produce
 
-VERSIONS = ("2.8.2", "3.9.2", "4.3.1")
+VERSIONS = ("2.8.2", "3.9.2", "4.4.0")
 SETTINGS = {
     "offsets.retention.minutes": 1,
     "offsets.retention.check.interval.ms": 500,
@@ -133,7 +133,7 @@ async def test_brokers_forget_by_the_commit_or_by_when_the_group_became_empty(
             assert (group.state.value, group.members, group.protocol_type) == ("Empty", (), "consumer")
 
 
-@pytest.mark.parametrize("kafka", ["kafka28", "kafka39", "kafka43"])
+@pytest.mark.parametrize("kafka", ["kafka28", "kafka39", "kafka44"])
 async def test_a_group_in_use_is_left_alone(kafka: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     cluster: KafkaCluster = request.getfixturevalue(kafka)
     where, topic = cluster.bootstrap, "keep-alive-in-use"
@@ -154,7 +154,7 @@ async def test_a_group_in_use_is_left_alone(kafka: str, request: pytest.FixtureR
     }
 
 
-@pytest.mark.parametrize("kafka", ["kafka28", "kafka39", "kafka43"])
+@pytest.mark.parametrize("kafka", ["kafka28", "kafka39", "kafka44"])
 async def test_a_brief_member_and_a_consumer_that_comes_back_do_not_shut_each_other_out(
     kafka: str, request: pytest.FixtureRequest
 ) -> None:

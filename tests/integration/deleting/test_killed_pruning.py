@@ -44,14 +44,14 @@ SAVED = OffsetAndMetadata(3, metadata="kept")
 
 
 async def test_a_process_that_is_killed_again_and_again_prunes_no_topic_twice(
-    kafka43: KafkaCluster, tmp_path: Path
+    kafka44: KafkaCluster, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace"
-    async with connection_client(config_of(kafka43)) as admin:
-        it = Scene(kafka43, admin, Layout(tmp_path / "storage", CLUSTER), "classic")
+    async with connection_client(config_of(kafka44)) as admin:
+        it = Scene(kafka44, admin, Layout(tmp_path / "storage", CLUSTER), "classic")
         old = [f"{it.group}-old-{number:02d}" for number in range(TOPICS)]
-        await asyncio.to_thread(create_topics, kafka43.bootstrap, {it.live: 2, **dict.fromkeys(old, 1)})
-        await asyncio.to_thread(produce, kafka43.bootstrap, {(topic, 0): 4 for topic in old})
+        await asyncio.to_thread(create_topics, kafka44.bootstrap, {it.live: 2, **dict.fromkeys(old, 1)})
+        await asyncio.to_thread(produce, kafka44.bootstrap, {(topic, 0): 4 for topic in old})
 
         async def there() -> set[str]:
             read = await admin.list_consumer_group_offsets(it.group)
@@ -79,7 +79,7 @@ async def test_a_process_that_is_killed_again_and_again_prunes_no_topic_twice(
         try:
             plan = await it.plan()
             assert len(plan.group_ids) == TOPICS, plan.kept
-            job: dict[str, Any] = {"action": "prune", "bootstrap": kafka43.bootstrap, "prefix": "", "trace": str(trace)}
+            job: dict[str, Any] = {"action": "prune", "bootstrap": kafka44.bootstrap, "prefix": "", "trace": str(trace)}
             job |= {"storage": str(tmp_path / "storage"), "plan": (plan.plan_id, plan.digest)}
             restored = set[str]()
             for number, kill in enumerate(KILLS):

@@ -26,7 +26,7 @@ SAVED = {TopicPartition("lost", 0): OffsetAndMetadata(0)}
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
-    ("version", "confirms"), [pytest.param("3.9.2", True, id="3.9"), pytest.param("4.3.1", False, id="4.3")]
+    ("version", "confirms"), [pytest.param("3.9.2", True, id="3.9"), pytest.param("4.4.0", False, id="4.4")]
 )
 async def test_a_deletion_can_be_lost_with_its_leader_where_brokers_wait_for_no_replica(
     version: str, confirms: bool

@@ -139,7 +139,7 @@ async def until(is_so: Any, seconds: float = 40) -> None:
 STRATEGIES = ("range", "roundrobin", "cooperative-sticky")
 INTEROP = [
     *itertools.product(STRATEGIES, (True, False), MEMBERSHIP_CLUSTERS),
-    *itertools.product(("cooperative-sticky",), (True, False), ("kafka43",)),
+    *itertools.product(("cooperative-sticky",), (True, False), ("kafka44",)),
 ]
 
 

@@ -29,7 +29,7 @@ from tests.lab.workload.topics import quiet
 FAULT_SECONDS = float(os.environ.get("MEMBERSHIP_FAULT_SECONDS", "15"))
 
 
-kafka = each_of(*MEMBERSHIP_CLUSTERS, "kafka43")
+kafka = each_of(*MEMBERSHIP_CLUSTERS, "kafka44")
 
 
 async def test_a_member_that_dies_unannounced_is_replaced_within_the_session_timeout(client: ClusterClient) -> None:

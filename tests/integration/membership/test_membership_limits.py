@@ -23,7 +23,7 @@ from tests.integration.conftest import config_of, each_of
 from tests.integration.membership.test_membership import Toy, options, until
 from tests.lab.cluster import KafkaCluster
 
-kafka = each_of("kafka41", "kafka28", "kafka43")
+kafka = each_of("kafka41", "kafka28", "kafka44")
 
 
 async def members_of(kafka: KafkaCluster, group_id: str) -> set[str]:

@@ -74,17 +74,17 @@ def test_changes_are_new_moved_and_removed_commits_and_nothing_else() -> None:
 
 
 def test_a_query_gives_each_change_once_over_its_restarts(
-    spark: SparkSession, kafka43: KafkaCluster, tmp_path: Path
+    spark: SparkSession, kafka44: KafkaCluster, tmp_path: Path
 ) -> None:
     register(spark)
-    create_topics(kafka43.bootstrap, {TOPIC: 2})
+    create_topics(kafka44.bootstrap, {TOPIC: 2})
     committed = {f"{PREFIX}{name}": {(TOPIC, 0): 1, (TOPIC, 1): 2} for name in "abc"}
-    commit_offsets(kafka43.bootstrap, committed)
+    commit_offsets(kafka44.bootstrap, committed)
 
     def run_query() -> list[tuple[Any, ...]]:
         changed = (
             spark.readStream.format("kafka_groups")
-            .option("kafka.bootstrap.servers", kafka43.bootstrap)
+            .option("kafka.bootstrap.servers", kafka44.bootstrap)
             .option("include", f"{PREFIX}*")
             .option("with.lag", "false")
             .option("state.path", str(tmp_path / "state"))
@@ -100,8 +100,8 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 
     first = sorted(("new", group, partition, None, partition + 1) for group in committed for partition in (0, 1))
     assert run_query() == first
-    commit_offsets(kafka43.bootstrap, {f"{PREFIX}a": {(TOPIC, 1): 7}, f"{PREFIX}d": {(TOPIC, 0): 4}})
-    asyncio.run(delete(kafka43.bootstrap, f"{PREFIX}c"))
+    commit_offsets(kafka44.bootstrap, {f"{PREFIX}a": {(TOPIC, 1): 7}, f"{PREFIX}d": {(TOPIC, 0): 4}})
+    asyncio.run(delete(kafka44.bootstrap, f"{PREFIX}c"))
     second = [
         ("moved", f"{PREFIX}a", 1, 2, 7),
         ("new", f"{PREFIX}d", 0, None, 4),
@@ -112,14 +112,14 @@ def test_a_query_gives_each_change_once_over_its_restarts(
 
 
 def test_the_examples_of_the_documentation_run(
-    spark: SparkSession, kafka43: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, kafka44: KafkaCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = (ROOT / "docs" / "spark" / "source.md").read_text()
     names: dict[str, Any] = {"spark": spark}
     for example in ("source_example", "stream_example"):
         found = re.search(rf"<!-- START {example} -->\n```python\n(.*?)```", text, re.DOTALL)
         assert found, f"docs/spark/source.md has lost its {example}"
-        code = found[1].replace("broker1:9092", kafka43.bootstrap).replace("/streams/app", str(tmp_path))
+        code = found[1].replace("broker1:9092", kafka44.bootstrap).replace("/streams/app", str(tmp_path))
         exec(compile(code, example, "exec"), names)
     assert "sum(lag)" in capsys.readouterr().out
     query, deadline = names["query"], time.monotonic() + 120

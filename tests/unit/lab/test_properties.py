@@ -63,7 +63,7 @@ def test_the_callers_configuration_wins_over_the_labs() -> None:
 
 @pytest.mark.parametrize(
     ("version", "expected"),
-    [("4.3.1", {"share.version": "1"}), ("4.1.0", {"share.version": "1"}), ("4.0.0", {}), ("3.9.2", {})],
+    [("4.4.0", {"share.version": "1"}), ("4.1.0", {"share.version": "1"}), ("4.0.0", {}), ("3.9.2", {})],
 )
 def test_share_groups_are_switched_on_where_there_are_any(version: str, expected: dict[str, str]) -> None:
     assert properties.features(version) == expected
