@@ -42,8 +42,8 @@ class PlanCleanupOperator(PlanningOperator):
         Default: none (templated).
     :param require_commit_log: plan only if the job read the log of commits until after the snapshot. Default false
         (templated).
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, where the snapshot could not read it;
-        the plan warns of idle times that do not fit it. Default 0: not known (templated).
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, in place of what the snapshot has;
+        the plan warns of idle times that do not fit it. Default 0: what the snapshot has (templated).
 
     The event of an asset in ``outlets`` has the counts, and ``growing_families`` if families grow faster than their
     rules allow.

@@ -10,10 +10,12 @@ import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
@@ -135,6 +137,15 @@ def test_reading_imports_no_airflow(lab: CommandLine, kafka41: KafkaCluster) -> 
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=lab.environment, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_offsets_expire_as_the_brokers_say(lab: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab.stay(monkeypatch)
+    snapshot_id = lab.stored("snapshot")["snapshot_id"]
+    lab.stored("judge")
+    verdicts = lab.storage / CLUSTER / "tables" / "verdicts" / f"snapshot_id={snapshot_id}"
+    rows = [row for row in pq.read_table(verdicts).to_pylist() if row["group_id"] in GROUPS]
+    assert [row["offsets_expire_by"] - row["idle_since"] for row in rows] == [timedelta(days=7)] * len(GROUPS)
 
 
 @pytest.mark.safety

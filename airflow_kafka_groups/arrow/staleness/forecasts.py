@@ -20,14 +20,16 @@ _LONGEST_MICROS = 100 * 366 * _DAY_MICROS
 def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int) -> dict[str, Any]:
     """Return four columns of the verdict by name; times in microseconds since 1970.
 
-    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; 0 for unknown, without an expiry.
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; without an expiry if it is 0 (unknown)
+        or beyond 100 years (for ever).
     """
     trend, since = _trend(life)
-    expires = idle_since is not None and life.partitions > 0 and offsets_retention_minutes > 0
+    retention = offsets_retention_minutes * 60_000_000
+    expires = idle_since is not None and life.partitions > 0 and 0 < retention <= _LONGEST_MICROS
     return {
         "lag_trend": trend,
         "lag_trend_since": since,
-        "offsets_expire_by": (idle_since or 0) + offsets_retention_minutes * 60_000_000 if expires else None,
+        "offsets_expire_by": (idle_since or 0) + retention if expires else None,
         "data_loss_not_before": _data_loss(life),
     }
 

@@ -22,6 +22,7 @@ _NUMBERS: Numbers = {
     "min_idle_seconds": (read_duration, "how long a group must have been empty and unmoved, e.g. 36h (default: 7d)"),
     "min_observations": (partial(read_integer, minimum=2), "minimum number of complete snapshots (default: 2)"),
     "max_gap_seconds": (read_duration, "a longer gap between snapshots restarts the idle time; 0: any (default: 2d)"),
+    "offsets_retention_minutes": (read_integer, "the brokers' setting (default: as the snapshot has it)"),
 }
 _DEFAULTS = {"min_idle_seconds": 7 * 86_400, "min_observations": 2, "max_gap_seconds": MAX_GAP_SECONDS}
 _WHY = "the command judges in its own process. To read the log of commits, run the DAG cleanup_stale_groups"
@@ -96,7 +97,8 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
     except PolicyError as error:
         raise ConfigurationError(field, None, str(error)) from error
     gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}
-    ruled = PlanPolicy(**{**gap, **found}).by_file(file)
+    of_policy = {name: value for name, value in found.items() if name in _DEFAULTS}
+    ruled = PlanPolicy(**{**gap, **of_policy}).by_file(file)
     if ruled.require_commit_log:
         raise ConfigurationError(f"require_commit_log of {field}", True, _NO_LOG)
-    return {name: getattr(ruled, name) for name in _NUMBERS}, True
+    return found | {name: getattr(ruled, name) for name in _DEFAULTS}, True

@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
         help="a policy file: idle times are those of its rules, other options narrow it",
     )
     parser.add_argument(
-        "--offsets-retention-minutes", metavar="N", help="the brokers' setting, where the snapshot could not read it"
+        "--offsets-retention-minutes", metavar="N", help="the brokers' setting (default: as the snapshot has it)"
     )
     parser.add_argument("--kept", action="store_true", help="show the groups that are kept, instead of those planned")
 

@@ -38,7 +38,7 @@ def plan_snapshot(
     :param snapshot_id: the judged snapshot; ``None`` for the newest complete one.
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
-    :param offsets_retention_minutes: the brokers' setting, where the snapshot does not have it. Default: not known.
+    :param offsets_retention_minutes: the brokers' setting. Default: what the snapshot has of it.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
@@ -46,7 +46,7 @@ def plan_snapshot(
     bounded, bound = floors.within(policy, file, layout.cluster)
     judged = snapshot_id or latest_manifest(layout, to_judge=True).snapshot_id
     snapshot = SnapshotReader(layout, judged)
-    retention = snapshot.manifest.offsets_retention_minutes or offsets_retention_minutes
+    retention = offsets_retention_minutes or snapshot.manifest.offsets_retention_minutes
     notes = [
         *bound,
         *floors.warnings(),

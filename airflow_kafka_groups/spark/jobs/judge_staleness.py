@@ -56,7 +56,6 @@ _DRIVER_ROWS = 20_000_000
 """On executors, Python has to start first."""
 
 _OBSERVATIONS_TABLE = "--observations-table"
-_LONGEST_RETENTION_MINUTES = 100 * 366 * 1440
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -75,7 +74,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--offsets-retention-minutes",
         type=count,
         default=0,
-        help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: not known)",
+        help="the brokers' offsets.retention.minutes, to tell when offsets expire (default 0: as the snapshot has it)",
     )
     add(
         "--driver-rows",
@@ -187,6 +186,7 @@ def _judge_history(
     reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
     judged_by = judged_history(storage, history, policy, workers, reduction)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
+    retention = arguments.offsets_retention_minutes or history.judged.offsets_retention_minutes or 0
     places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
     output = arguments.output or places[1]
     summary_path = arguments.summary or (f"{output}.json" if arguments.output else places[0])
@@ -198,11 +198,7 @@ def _judge_history(
     committed_at = commits.times()
     verdicts = (
         [
-            judge(
-                life.with_last_commit(committed_at.get(life.group_id), judged_by.observed_from),
-                policy,
-                arguments.offsets_retention_minutes,
-            )
+            judge(life.with_last_commit(committed_at.get(life.group_id), judged_by.observed_from), policy, retention)
             for life in part
         ]
         for part in judged_by.lives.judged()
@@ -236,7 +232,7 @@ def _judge_history(
         "first_snapshot": history.snapshot_ids[0],
         "snapshots_skipped": len(history.skipped),
         "skipped": [{"name": name, "why": why} for name, why in history.skipped[:_SHOWN]],
-        "offsets_retention_minutes": arguments.offsets_retention_minutes,
+        "offsets_retention_minutes": retention,
         "policy": asdict(policy),
         "output": output,
         "files": files,
@@ -278,8 +274,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise ArgumentError("--driver-rows", arguments.driver_rows, "give 0 (the executors do it) or more")
     if not 0 <= arguments.max_days <= 36_600:
         raise ArgumentError("--max-days", arguments.max_days, "give 0 (no limit) or a number of days up to 36600")
-    if not 0 <= arguments.offsets_retention_minutes <= _LONGEST_RETENTION_MINUTES:
-        remedy = "give what the brokers' offsets.retention.minutes says, or 0 if it is not known or beyond 100 years"
+    if arguments.offsets_retention_minutes < 0:
+        remedy = "give what the brokers' offsets.retention.minutes says, or 0 to use the snapshot's value"
         raise ArgumentError("--offsets-retention-minutes", arguments.offsets_retention_minutes, remedy)
     if arguments.commit_history is not None and arguments.commit_log != OFF:
         raise ArgumentError("--commit-log", arguments.commit_log, "leave it out, or leave --commit-history out")

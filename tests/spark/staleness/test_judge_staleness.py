@@ -254,7 +254,7 @@ def test_an_output_of_an_earlier_run_is_replaced(session: SparkSession | None, t
         (["--max-days", "nan"], "--max-days (got nan): give 0"),
         (["--max-gap-seconds", "-1"], "--max-gap (got -1.0): give 0"),
         (["--max-gap", "0.0000001"], "--max-gap (got 1e-07): give 0 (no limit) or a time"),
-        (["--offsets-retention-minutes", "2147483647"], "(got 2147483647): give what the brokers'"),
+        (["--offsets-retention-minutes", "-1"], "(got -1): give what the brokers'"),
         (["--commit-log", "required"], "--commit-log (got 'required'): give --kafka-properties too"),
         (["--commit-log", "auto", "--commit-history", "/c"], "--commit-log (got 'auto'): leave it out"),
         (["--snapshot-id", "newest"], "--snapshot-id (got 'newest'): give an id as"),

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.histories.judged import judge
+from tests.histories.judged import verdicts as stored_verdicts
+from tests.histories.lake import write_snapshot
 from tests.histories.shorthand import SnapshotRow, expect, hour, seen, verdicts
 
 Ends = tuple[int | None, int | None]
@@ -107,3 +112,22 @@ def test_forecast(judged: dict[str, dict[str, Any]], case: str) -> None:
 
 def test_without_the_retention_nobody_guesses_when_offsets_expire() -> None:
     expect(verdicts([seen(0), seen(1)]), {"offsets_expire_by": None})
+
+
+@pytest.mark.parametrize(
+    ("of_snapshot", "given", "expires"),
+    [
+        (600, (), hour(10)),
+        (600, ("--offsets-retention-minutes", "1200"), hour(20)),
+        (None, (), None),
+        (2**31 - 1, (), None),
+    ],
+)
+def test_the_retention_is_the_judged_snapshot_s_unless_it_is_given(
+    tmp_path: Path, of_snapshot: int | None, given: tuple[str, ...], expires: datetime | None
+) -> None:
+    for number, minutes in ((0, 60), (1, of_snapshot)):
+        write_snapshot(tmp_path, number, seen(number), offsets_retention_minutes=minutes)
+    summary = judge(tmp_path, *given)
+    assert summary["offsets_retention_minutes"] == (int(given[1]) if given else of_snapshot or 0)
+    expect(stored_verdicts(tmp_path, 1), {"offsets_expire_by": expires})

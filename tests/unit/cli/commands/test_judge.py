@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import judge
+from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
+from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli
@@ -152,3 +154,18 @@ def test_verdicts_that_have_to_rest_on_the_log_of_commits_are_not_replaced(
     assert (code, found) == (2, None)
     assert "the log of commits, which this command does not read: run the DAG cleanup_stale_groups" in said
     assert not (tmp_path / CLUSTER / "summaries").exists()
+
+
+def test_the_retention_is_the_option_s_then_the_site_s_then_the_snapshot_s(
+    stored: Cli, snapshots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    newest = max(snapshots)
+    of_snapshot = load_manifest(Layout(tmp_path, CLUSTER), newest).offsets_retention_minutes or 0
+    assert stored("judge")[0] == 0
+    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == of_snapshot > 1
+    monkeypatch.setenv("KAFKA_GROUPS_DEFAULTS", json.dumps({"offsets_retention_minutes": 1_440}))
+    assert stored("judge")[0] == 0
+    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == 1_440
+    code, _, said = stored("judge", "--offsets-retention-minutes", "2880")
+    assert (code, "plan --offsets-retention-minutes 2880" in said) == (0, True), said
+    assert summary_of(tmp_path, newest)["offsets_retention_minutes"] == 2_880
