@@ -11,6 +11,7 @@ Release = tuple[int, int]
 
 # Newest first: the release, and an API (by its key) with the version that came with it.
 _MARKS: tuple[tuple[Release, int, int], ...] = (
+    ((4, 4), 42, 3),  # DeleteGroups
     ((4, 3), 35, 5),  # DescribeLogDirs
     ((4, 2), 9, 10),  # OffsetFetch
     ((4, 1), 1, 18),  # Fetch

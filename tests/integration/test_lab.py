@@ -156,7 +156,7 @@ def test_a_broker_that_cannot_start_shows_its_log_and_leaves_nothing(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     cluster = KafkaCluster(version="4.4.0", brokers=1, heap_mb=8)
-    with pytest.raises(LabError, match=r"broker-1 of Kafka 4\.3\.1 ended with exit code \d+\. It logged:\n(.|\n)*heap"):
+    with pytest.raises(LabError, match=r"broker-1 of Kafka 4\.4\.0 ended with exit code \d+\. It logged:\n(.|\n)*heap"):
         cluster.start()
     assert cluster.pids == ()
     assert list(tmp_path.iterdir()) == []

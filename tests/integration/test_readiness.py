@@ -17,6 +17,8 @@ from tests.lab.workload.topics import create_topics
 TOPIC = "readiness"
 
 
+RELEASES = {"4.1.0": (4, 1), "4.4.0": (4, 4)}
+"""What the API versions of each are read as: a broker does not announce its release."""
 kafka = each_of("kafka41", "kafka44")
 
 
@@ -31,6 +33,7 @@ async def test_members_and_readiness_of_both_protocols(kafka: KafkaCluster) -> N
             cluster = await admin.describe_cluster()
             described = await admin.describe_consumer_groups(["ready-classic", "ready-moved", "ready-idle", "nobody"])
             release = min(oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values())
+    assert release == RELEASES[kafka.version]
     described.raise_for_errors()
     found = {group_id: judge_readiness(group, release) for group_id, group in described.succeeded.items()}
     assert {group_id: one.status for group_id, one in found.items()} == {

@@ -70,7 +70,8 @@ async def test_the_rest_is_kept_when_the_lease_is_lost_between_two_chunks(kafka:
     await asyncio.to_thread(produce, kafka.bootstrap, {("deletion-lease", 0): 10})
     await asyncio.to_thread(seed_groups, kafka.bootstrap, GROUPS, {("deletion-lease", 0): 5})
     config = config_of(kafka)
-    async with asyncio.timeout(120), MaintenanceLease(config, group_id=LEASE, owner="one", session_timeout=6) as lease:
+    # A loaded machine must not end the lease before the test does: with the least timeout, a second of delay would.
+    async with asyncio.timeout(300), MaintenanceLease(config, group_id=LEASE, owner="one", session_timeout=30) as lease:
         with pytest.raises(LeaseNotAcquiredError, match="held by 'one'"):
             async with deletion_lease(config, group_id=LEASE, owner="two", wait_seconds=0):
                 pass

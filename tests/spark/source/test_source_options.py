@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
+import sys
 from pathlib import Path
 
+import pyspark.sql
 import pytest
 from pyspark.sql import datasource
 from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStartsWith
@@ -181,8 +183,15 @@ def test_an_empty_json_list_is_no_pattern() -> None:
     assert SourceOptions.parse({**BROKERS, "exclude": "[]"}).exclude == ()
 
 
-def test_a_spark_that_knows_no_filters_of_sources_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(datasource, "Filter")
+@pytest.mark.parametrize("release", ["3.5", "4.0"])
+def test_a_spark_without_filters_of_sources_is_named_with_the_remedy(
+    monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    if release == "3.5":  # has no such module
+        monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
+        monkeypatch.delattr(pyspark.sql, "datasource")
+    else:
+        monkeypatch.delattr(datasource, "Filter")
     with pytest.raises(ImportError, match=r"pyspark 4.* is too old for the data source kafka_groups: use Spark 4\.1"):
         source._check_requirements()
 
