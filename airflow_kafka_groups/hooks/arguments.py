@@ -30,16 +30,18 @@ _SECONDS_BELOW = 100_000_000_000
 """Seconds since 1970 until the year 5138; as milliseconds, a time before March 1973, when there was no Kafka."""
 
 
-def read_strings(field: str, value: Any) -> list[str]:
-    """Read a list of non-empty strings, passed as a list or a JSON string.
+def read_strings(field: str, value: Any, *, may_be_empty: bool = False) -> list[str]:
+    """Read a list of strings, passed as a list or a JSON string.
+
+    :param may_be_empty: whether a string may be empty, as a group id. Default false.
 
     Raises ``ConfigurationError`` for anything else.
     """
     no_json = 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)'
     items = _list(field, value, no_json, "must be a list of strings")
     for item in items:
-        if not isinstance(item, str) or not item:
-            raise ConfigurationError(field, item, "every item must be a non-empty string")
+        if not isinstance(item, str) or not (item or may_be_empty):
+            raise ConfigurationError(field, item, f"every item must be a {'' if may_be_empty else 'non-empty '}string")
     return items
 
 
@@ -55,21 +57,29 @@ def _list(field: str, value: Any, no_json: str, no_list: str) -> list[Any]:
     return list(parsed)
 
 
-def read_names(field: str, value: Any) -> list[str]:
+def read_names(field: str, value: Any, *, may_be_empty: bool = False) -> list[str]:
     """Read a list of names that must not be empty; duplicates stay."""
-    items = read_strings(field, value)
+    items = read_strings(field, value, may_be_empty=may_be_empty)
     if not items:
         raise ConfigurationError(field, None, "is an empty list: name at least one")
     return items
 
 
-def read_group_ids(field: str, value: Any) -> list[str]:
-    """Read group ids (or topics) in the order given, without duplicates; the list must not be empty."""
+def read_distinct_names(field: str, value: Any) -> list[str]:
+    """Read names in the order given, without duplicates; the list must not be empty."""
     return list(dict.fromkeys(read_names(field, value)))
 
 
+def read_group_ids(field: str, value: Any) -> list[str]:
+    """Read group ids in the order given, without duplicates; ``""`` is one. The list must not be empty."""
+    return list(dict.fromkeys(read_names(field, value, may_be_empty=True)))
+
+
 def read_group_ids_once(field: str, value: Any) -> list[str]:
-    """Read group ids of which none may be named twice: of a deletion, that is a mistake in the list."""
+    """Read group ids of which none may be named twice: of a deletion, that is a mistake in the list.
+
+    So is the empty id: a template that rendered to nothing.
+    """
     items = read_names(field, value)
     if duplicates := len(items) - len(set(items)):
         raise ConfigurationError(field, value, f"names {duplicates} group(s) twice: check it")

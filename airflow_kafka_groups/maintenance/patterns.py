@@ -2,12 +2,13 @@
 
 A pattern is a case-sensitive shell glob (``*``, ``?``, ``[abc]``), or ``re:`` followed by a regular expression that
 must match the complete id. An id is selected if it matches an include pattern and neither an exclude nor a protected
-pattern. No glob matches the empty group id, which brokers allow; a ``re:`` pattern can.
+pattern. Brokers allow the empty group id. Only ``*`` as an include pattern, which is also the default, and ``re:``
+patterns select it; a plan takes ``*`` for ``?*`` (see ``with_a_name``).
 
 Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
 ``job[1]`` does not match itself), ids that differ only in Unicode composition (macOS decomposes é into two characters),
 and what they match without the invisible character that messages put into links. Whitespace around a glob is an error:
-``"orders-* "`` would keep nothing.
+``"orders-* "`` would keep nothing. ``*`` keeps the group with the empty id, too.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from airflow_kafka_groups.maintenance.shown import with_links
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 
 EVERYTHING = ("*",)
+EMPTY_ID = "re:^$"
+"""The pattern of the group with the empty id, and of no other."""
+_EVERY_ID = "re:(?s:.*)"
 
 DEFAULT_PROTECTED = (
     "__*",  # internal groups of providers and tools: __internal_google_managed_kafka_…, __amazon_msk_…, __strimzi…
@@ -71,7 +75,8 @@ class GroupFilter:
     def __post_init__(self) -> None:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, check_patterns(name, getattr(self, name)))
-        object.__setattr__(self, "_include", PatternSet("include", self.include))
+        include = tuple(_EVERY_ID if pattern == "*" else pattern for pattern in self.include)
+        object.__setattr__(self, "_include", PatternSet("include", include))
         object.__setattr__(self, "_exclude", KeepingPatterns("exclude", self.exclude))
         object.__setattr__(self, "_protected", KeepingPatterns("protected", self.protected))
 
@@ -163,6 +168,11 @@ class KeepingPatterns:
             if expression.fullmatch(group_id) or expression.fullmatch(composed) or spelling == composed:
                 return pattern
         return None
+
+
+def with_a_name(include: Iterable[str]) -> tuple[str, ...]:
+    """Return include patterns for a deletion: ``*`` is every group but the one with the empty id, as in a rule."""
+    return tuple("?*" if pattern == "*" else pattern for pattern in include)
 
 
 @lru_cache(maxsize=16)
@@ -265,7 +275,7 @@ def _compile(name: str, pattern: object) -> re.Pattern[str]:
 
 @lru_cache(maxsize=1024)
 def _compile_glob(pattern: str) -> re.Pattern[str]:
-    # A glob never matches the empty id: "*" must not select a group that a list does not visibly show.
+    # Rules and owners that are given by "*" are about groups that a list visibly shows.
     return re.compile(f"(?!\\Z){translate(pattern)}")
 
 
@@ -285,4 +295,4 @@ def _composed(text: str) -> str:
 
 def _spellings(pattern: str) -> tuple[str, ...]:
     composed = _composed(pattern)
-    return tuple(dict.fromkeys((composed, with_links(composed))))
+    return tuple(dict.fromkeys((composed, with_links(composed), *((EMPTY_ID,) if pattern == "*" else ()))))

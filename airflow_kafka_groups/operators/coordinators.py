@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -38,7 +39,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
     to ``fail_on_error``.
     """
 
-    group_ids = Argument(optional(read_names))
+    group_ids = Argument(optional(partial(read_names, may_be_empty=True)))
     transactional_ids = Argument(optional(read_names))
     include = Argument(read_patterns)
     exclude = Argument(read_patterns)

@@ -11,6 +11,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_distinct_names,
     read_flag,
     read_group_ids,
     read_integer,
@@ -117,8 +118,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     failed or cannot be verified, or if a group or a partition's log could not be read: the others are changed.
     """
 
-    group_ids = Argument(read_group_ids)
-    topics = Argument(optional(read_group_ids))
+    group_ids = Argument(read_distinct_names)
+    topics = Argument(optional(read_distinct_names))
     to = Argument(optional(one_of("earliest", "latest")))
     timestamp = Argument(optional(read_milliseconds))
     shift_by = Argument(optional(partial(read_integer, minimum=-(2**53))))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import read_group_ids
+from airflow_kafka_groups.hooks.arguments import read_distinct_names
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 from airflow_kafka_groups.operators.support.tries import tries_of
 
@@ -33,8 +33,8 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
 
     ui_color = "#f0d4d4"
 
-    group_ids = Argument(read_group_ids)
-    topics = Argument(read_group_ids)
+    group_ids = Argument(read_distinct_names)
+    topics = Argument(read_distinct_names)
 
     @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, **kwargs: Any) -> None:

@@ -32,7 +32,7 @@ from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
 from airflow_kafka_groups.maintenance.patterns import (
     ALWAYS_PROTECTED,
     DEFAULT_PROTECTED,
-    EVERYTHING,
+    EMPTY_ID,
     GroupFilter,
     check_group_ids,
     check_patterns,
@@ -79,7 +79,7 @@ async def delete_by_name(
     ids = check_group_ids(group_ids)
     floors.require_named(len(ids), dry_run=request.dry_run)
     seconds = check_seconds("observe_seconds", observe_seconds)
-    patterns = GroupFilter(EVERYTHING, (), (*ALWAYS_PROTECTED, *check_patterns("protected", protected)))
+    patterns = GroupFilter(protected=(*ALWAYS_PROTECTED, EMPTY_ID, *check_patterns("protected", protected)))
     await asyncio.to_thread(require_after_the_newest, layout, request.now())
     async with request.lease() as lease:
         if not (allow_hidden_topics or await admin.sees_all_topics()):

@@ -14,7 +14,13 @@ from airflow_kafka_groups.contracts.digest import is_digest
 from airflow_kafka_groups.contracts.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds, check_share
-from airflow_kafka_groups.maintenance.patterns import ALWAYS_PROTECTED, DEFAULT_PROTECTED, EVERYTHING, GroupFilter
+from airflow_kafka_groups.maintenance.patterns import (
+    ALWAYS_PROTECTED,
+    DEFAULT_PROTECTED,
+    EVERYTHING,
+    GroupFilter,
+    with_a_name,
+)
 from airflow_kafka_groups.maintenance.policy.matching import RulesBefore
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
@@ -49,7 +55,7 @@ class PlanPolicy:
 
     :param min_idle_seconds: how long a group must have been empty and unmoved, in seconds. Default: a week.
     :param min_observations: number of complete snapshots that show it so. Minimum and default 2.
-    :param include: patterns of the groups to consider, see ``patterns``. Default: all.
+    :param include: patterns of the groups to consider, see ``patterns``. Default: all that have a name.
     :param exclude: patterns of groups to keep. Default: none.
     :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
         to add patterns. Default: ``DEFAULT_PROTECTED``.
@@ -168,7 +174,7 @@ class PlanPolicy:
     @property
     def groups(self) -> GroupFilter:
         """The three lists of patterns as one filter, including the groups that are always protected."""
-        return GroupFilter(self.include, self.exclude, (*ALWAYS_PROTECTED, *self.protected))
+        return GroupFilter(with_a_name(self.include), self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
         """Return the policy as JSON values. Later settings are left out where they demand nothing."""

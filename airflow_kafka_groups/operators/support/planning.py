@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 class PlanningOperator(StoredOperator):
     """The base class of operators that write a plan. Each says what its evidence and its policy file are.
 
-    :param include: patterns of the groups to consider. Default: all (templated).
+    :param include: patterns of the groups to consider. Default: all that have a name (templated).
     :param exclude: patterns of the groups to keep. Default: none (templated).
     :param protected: patterns of groups to keep; replaces the built-in list, including ``connect-*``: use ``exclude``
         to add patterns. Default: the built-in list (templated).

@@ -15,6 +15,8 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
     UnexpectedGroupTypeError,
 )
+from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.protocols import selected_groups
 from airflow_kafka_groups.models import (
     CoordinatorType,
     GroupOffsets,
@@ -187,9 +189,16 @@ async def test_offsets_of_a_topic_that_is_not_there_are_refused_partition_by_par
     assert "UNKNOWN_TOPIC_OR_PARTITION" in str(error.partition_errors[missing])
 
 
-async def test_the_empty_group_id_can_be_listed_and_is_not_there_to_delete(kafka41: KafkaCluster) -> None:
+async def test_the_group_with_the_empty_id_is_one_of_all_groups(kafka41: KafkaCluster) -> None:
+    await asyncio.to_thread(create_topics, kafka41.bootstrap, {"corner-nameless": 1})
+    where = TopicPartition("corner-nameless", 0)
     async with AdminClient(config_of(kafka41)) as admin:
-        assert (await admin.list_consumer_group_offsets([""]))[""].ok
+        (await admin.alter_consumer_group_offsets({"": {where: OffsetAndMetadata(5)}})).raise_for_errors()
+        assert (await admin.list_groups()).require_complete()[""].state is GroupState.EMPTY
+        assert "" in await selected_groups(admin, GroupFilter())
+        assert (await admin.list_consumer_group_offsets([""]))[""].unwrap()[where].offset == 5
+        assert (await admin.delete_consumer_groups([""]))[""].ok
+        assert "" not in (await admin.list_groups()).require_complete()
         error = (await admin.delete_consumer_groups([""])).failed[""]
     assert isinstance(error, BrokerError)
     assert error.name in ("GROUP_ID_NOT_FOUND", "INVALID_GROUP_ID")

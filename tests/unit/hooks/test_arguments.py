@@ -13,6 +13,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import (
     one_of,
     optional,
+    read_distinct_names,
     read_duration,
     read_flag,
     read_group_ids,
@@ -74,6 +75,9 @@ def test_group_ids_lose_their_duplicates_or_may_have_none_and_are_never_no_ids_a
     with pytest.raises(ConfigurationError, match=r"field.*2 group\(s\)"):
         read_group_ids_once("field", ["a", "b", "a", "b"])
     assert read_strings("field", []) == []
+    assert read_group_ids("field", '["", "a", ""]') == ["", "a"]
+    for read in (read_distinct_names, read_group_ids_once):
+        refused(read, "field", ["", "a"])
     for read in (read_names, read_group_ids, read_group_ids_once):
         refused(read, "field", [])
 

@@ -7,14 +7,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_group_ids, check_patterns
+from airflow_kafka_groups.maintenance.patterns import (
+    DEFAULT_PROTECTED,
+    GroupFilter,
+    check_group_ids,
+    check_patterns,
+    keeping_expressions,
+)
+from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from tests.pages import DOCS
 
 
 @pytest.mark.parametrize(
     ("pattern", "matching", "other"),
     [
-        ("*", "anything at all\nwith lines", ""),
+        ("*", "anything at all\nwith lines", None),
         ("team-a.*", "team-a.x", "team-b.x"),
         ("app-?", "app-1", "app-12"),
         ("[ab]*", "b", "c"),
@@ -26,17 +33,36 @@ from tests.pages import DOCS
     ],
 )
 def test_patterns(pattern: str, matching: str | None, other: str | None) -> None:
-    if matching is None or other is None:
+    if matching is None:
         with pytest.raises(ConfigurationError):
             GroupFilter((pattern,))
         return
     groups = GroupFilter((pattern,))
     assert groups.selects(matching)
-    assert not groups.selects(other)
+    assert other is None or not groups.selects(other)
 
 
-def test_the_empty_group_id_is_selected_by_no_glob() -> None:
-    assert not GroupFilter(("*", "**", "")[:2]).selects("")
+def test_the_group_with_the_empty_id_is_one_of_all_groups() -> None:
+    """No pattern is every group, and a listing that leaves one out would not be of all."""
+    assert GroupFilter().selects("")
+    assert GroupFilter(("*",)).refused(["", "a"]) == {}
+    assert not GroupFilter(("**", "a*")).selects("")
+
+
+@pytest.mark.safety
+def test_a_deletion_takes_the_empty_group_id_only_where_a_pattern_names_it() -> None:
+    assert not PlanPolicy().groups.selects("")
+    assert not PlanPolicy(include=("*", "a*"), protected=()).groups.selects("")
+    assert PlanPolicy(include=("re:^$",)).groups.selects("")
+    assert PlanPolicy(protected=()).groups.selects("a\n")
+
+
+@pytest.mark.safety
+def test_who_keeps_all_groups_keeps_the_one_with_the_empty_id() -> None:
+    assert GroupFilter(protected=("*",)).protects("")
+    assert GroupFilter(exclude=("*",)).why_not("") == "excluded by the pattern '*'"
+    assert not GroupFilter(protected=("a*",)).protects("")
+    assert any(re.fullmatch(each, "") for each in keeping_expressions(["*"]))
 
 
 @pytest.mark.safety

@@ -45,9 +45,9 @@ def _glob(pattern: str, text: str) -> bool:
 
 
 def is_kept_by(pattern: str, text: str) -> bool:
-    """Whether a pattern that keeps does: also as it is spelled, and the same letters composed otherwise."""
+    """Whether a pattern that keeps does: as it is spelled, the same letters composed otherwise, and ``*`` all ids."""
     pattern, composed = (unicodedata.normalize("NFC", each) for each in (pattern, text))
-    return composed == pattern or is_like(pattern, composed) or is_like(pattern, text)
+    return pattern == "*" or composed == pattern or is_like(pattern, composed) or is_like(pattern, text)
 
 
 def owner_of(policy: Facts, facts: Facts) -> str | None:

@@ -227,7 +227,7 @@ async def test_patterns_and_the_empty_id(tmp_path: Path) -> None:
     scope = SnapshotReader(layout_in(tmp_path), summary.snapshot_id).manifest.scope
     assert scope == {"include": ["a-*", "b-*"], "exclude": ["*-2"]}
     rows, _ = await rows_of(admin, tmp_path)
-    assert len(rows) == 3
+    assert len(rows) == 4
 
 
 async def test_ids_asked_for_by_name_that_do_not_exist_are_reported(tmp_path: Path) -> None:
