@@ -202,6 +202,8 @@ class KafkaGroupsHook(BaseHook):
         """
         return self.run(lambda admin: admin.list_groups(states=states, types=types, group_id_pattern=group_id_pattern))
 
+    list_consumer_groups = list_groups  # as other clients of Kafka call it
+
     def find_coordinators(
         self, keys: Iterable[str], *, key_type: CoordinatorType | None = None
     ) -> GroupResults[Broker]:

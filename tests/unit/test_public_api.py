@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from airflow_kafka_groups import admin
+from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
 DESIGN_NAMES = (
     "find_coordinators",
@@ -20,6 +21,12 @@ DESIGN_NAMES = (
 
 def test_the_design_names_are_methods_of_the_client() -> None:
     assert [name for name in DESIGN_NAMES if not callable(getattr(admin.AdminClient, name, None))] == []
+
+
+def test_what_other_clients_call_listing_is_listing_here() -> None:
+    """Python would suggest ``delete_consumer_groups`` to whoever types their name."""
+    for offered in (admin.AdminClient, KafkaGroupsHook):
+        assert offered.list_consumer_groups is offered.list_groups
 
 
 def test_the_version_is_a_plain_literal() -> None:

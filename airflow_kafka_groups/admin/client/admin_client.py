@@ -102,8 +102,7 @@ class AdminClient:
     async def authorized_operations(self, topics: Iterable[str]) -> MetadataAnswer:
         """Ask what this user may do with the cluster and with some topics (KIP-430).
 
-        The answer has the cluster's operations, such as ``describe``, each topic's, and the errors of the other topics;
-        ``None`` where the broker is too old to say (before 2.3).
+        The answer has the operations of the cluster and of topics; ``None`` where the broker is too old (before 2.3).
         """
         return await operations.authorized_operations(self._calls, topics)
 
@@ -119,8 +118,7 @@ class AdminClient:
     async def group_operations(self, group_id: str) -> frozenset[str] | None:
         """Ask what this user may do with a group, also with one that does not exist (KIP-430).
 
-        Returns operations such as ``read``; ``None`` where the broker is too old to say (before 2.3). Raises the error
-        of the lookup or of the group, unless this user may not even describe it: then nothing is allowed.
+        Returns operations such as ``read``, ``None`` before Kafka 2.3, and none if this user may not even describe it.
         """
         return await operations.group_operations(self._calls, group_id)
 
@@ -150,10 +148,12 @@ class AdminClient:
         :param types: only groups of these types (needs v5 in the same way). Default: all.
         :param group_id_pattern: only groups whose whole id matches this regular expression. Default: all.
 
-        What it lacks (brokers without an answer, partitions of ``__consumer_offsets`` without a leader) is in
-        ``.errors``: call ``require_complete()`` before anything is deleted.
+        Brokers without an answer and partitions of ``__consumer_offsets`` without a leader are in ``.errors``: call
+        ``require_complete()`` before anything is deleted.
         """
         return await listing.list_groups(self._calls, states=states, types=types, group_id_pattern=group_id_pattern)
+
+    list_consumer_groups = list_groups  # as other clients of Kafka call it
 
     async def describe_consumer_groups(
         self, group_ids: Iterable[str], *, include_authorized_operations: bool = False
