@@ -31,29 +31,26 @@ _SECONDS_BELOW = 100_000_000_000
 
 
 def read_strings(field: str, value: Any, *, may_be_empty: bool = False) -> list[str]:
-    """Read a list of strings, passed as a list or a JSON string.
-
-    :param may_be_empty: whether a string may be empty, as a group id. Default false.
+    """Read a list of strings, passed as a list or a JSON string. Of names, only a group's may be empty.
 
     Raises ``ConfigurationError`` for anything else.
     """
-    no_json = 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)'
-    items = _list(field, value, no_json, "must be a list of strings")
+    items = _list(field, value, 'must be a list, or a JSON list such as ["orders"] (in a template: | tojson)')
     for item in items:
         if not isinstance(item, str) or not (item or may_be_empty):
             raise ConfigurationError(field, item, f"every item must be a {'' if may_be_empty else 'non-empty '}string")
     return items
 
 
-def _list(field: str, value: Any, no_json: str, no_list: str) -> list[Any]:
+def _list(field: str, value: Any, remedy: str) -> list[Any]:
     parsed = value
     if isinstance(value, str):
         try:
             parsed = json.loads(value)
         except ValueError:
-            raise ConfigurationError(field, value, no_json) from None
+            raise ConfigurationError(field, value, remedy) from None
     if isinstance(parsed, str | bytes | dict) or not isinstance(parsed, Iterable):
-        raise ConfigurationError(field, value, no_list)
+        raise ConfigurationError(field, value, remedy)
     return list(parsed)
 
 
@@ -76,10 +73,7 @@ def read_group_ids(field: str, value: Any) -> list[str]:
 
 
 def read_group_ids_once(field: str, value: Any) -> list[str]:
-    """Read group ids of which none may be named twice: of a deletion, that is a mistake in the list.
-
-    So is the empty id: a template that rendered to nothing.
-    """
+    """Read group ids of which none may be empty or named twice: of a deletion, that is a mistake in the list."""
     items = read_names(field, value)
     if duplicates := len(items) - len(set(items)):
         raise ConfigurationError(field, value, f"names {duplicates} group(s) twice: check it")
@@ -151,7 +145,7 @@ def read_words(field: str, value: Any) -> list[str]:
     remedy = 'must be a list, or a JSON list such as ["--cluster", "prod"] (in a template: | tojson)'
     if isinstance(value, str):
         check_url(field, value)  # before it is in an error
-    items = _list(field, value, remedy, remedy)
+    items = _list(field, value, remedy)
     for item in items:
         # A DAG that renders natively makes the word True a bool, and its text is that word again.
         if not isinstance(item, str | int | float | PurePath):
@@ -181,11 +175,9 @@ def read_switch(field: str, value: Any) -> bool:
 
 def read_flag(field: str, value: Any) -> bool:
     """Read a boolean, possibly rendered to a string ("True"). Anything else is an error, never a default."""
-    if isinstance(value, bool):
-        return value
     known = {"true": True, "false": False}
-    if isinstance(value, str) and value.strip().lower() in known:
-        return known[value.strip().lower()]
+    if isinstance(value, str | bool) and (text := str(value).strip().lower()) in known:
+        return known[text]
     raise ConfigurationError(field, value, "must be true or false")
 
 
@@ -194,11 +186,6 @@ def read_text(field: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip() or value.strip() == "None":
         raise ConfigurationError(field, value, "must be a non-empty string (did its template render to nothing?)")
     return value.strip()
-
-
-def read_text_or_nothing(field: str, value: Any) -> str:
-    """Read a string that may be empty: there is nothing to name."""
-    return value if value == "" else read_text(field, value)
 
 
 def read_mapping(field: str, value: Any) -> Mapping[str, Any]:
@@ -241,9 +228,11 @@ def read_place(field: str, value: Any) -> str:
     return text
 
 
-def read_place_or_nothing(field: str, value: Any) -> str:
-    """Read a path or a URL without a password, or an empty string: there is nothing to open."""
-    return value if value == "" else read_place(field, value)
+def _or_nothing(read: Callable[[str, Any], str]) -> Callable[[str, Any], str]:
+    return wraps(read)(lambda field, value: value if value == "" else read(field, value))
+
+
+read_text_or_nothing, read_place_or_nothing = _or_nothing(read_text), _or_nothing(read_place)
 
 
 def read_state_names(field: str, value: Any) -> list[GroupState]:
