@@ -7,6 +7,7 @@ nothing. ``apply`` would delete the group with this plan only if no row keeps it
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.commands.explain_guards import NOTICE, TIME, rows_of_guards, why_not_here
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.deletion.recheck import Reading
+    from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reading
     from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
     from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
@@ -56,6 +57,7 @@ _NOW = {
     "has_members": "stop its consumers",
     "not_empty": "stop its consumers",
     "moved": "nothing for this plan: a new one judges it again, from its new idle time",
+    "offsets_unseen": "sight of these topics again (Describe on all topics), or a new plan",
     "not_in_backup": "back the plan up",
     "gone": "it is deleted already; restore brings it back, if it is in a backup",
 }
@@ -84,7 +86,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     plan_id = args.plan_id or newest_plan(layout)
     in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
     plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
-    cluster_id, reading, not_here = cluster.run(lambda admin: _read(admin, group_id, plan))
+    cluster_id, reading, not_here, unseen = cluster.run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
     rows = [*_rows_of_state(reading)]
     protected = settings.protects(group_id)
     rows.append(
@@ -104,7 +106,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
     elif plan is not None and isinstance(in_plan, PlannedGroup):
         rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
-        rows.append(_row_of_recheck(layout, in_plan, plan, reading))
+        rows.append(_row_of_recheck(layout, in_plan, plan, reading, unseen))
         rows += rows_of_guards(layout, plan, group_id, floors, settings.protects)
     rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
     rows += rows_of_pruning(layout, cluster_id, group_id)
@@ -115,17 +117,28 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 async def _read(
-    admin: GuardedAdminClient, group_id: str, plan: DeletionPlan | None
-) -> tuple[str | None, Reading, str | None]:
-    """Return the cluster's id, the group, and why the plan cannot be applied here and now."""
+    admin: GuardedAdminClient,
+    layout: Layout,
+    group_id: str,
+    plan: DeletionPlan | None,
+    found: PlannedGroup | KeptGroup | None,
+) -> tuple[str | None, Reading, str | None, Decision | None]:
+    """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
     from airflow_kafka_groups.maintenance.deletion.chunks.reader import read_groups
-    from airflow_kafka_groups.maintenance.deletion.recheck import Reading
+    from airflow_kafka_groups.maintenance.deletion.recheck import Expected, Reading
+    from airflow_kafka_groups.maintenance.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
+    from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 
     listed = (await admin.list_groups()).require_complete()
     described, offsets = await read_groups(admin, [group_id])
     reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
     not_here = None if plan is None else await why_not_here(admin, plan)
-    return await admin.cluster_id(), reading, not_here
+    unseen: dict[str, Decision] = {}
+    value = None if reading.offsets is None else reading.offsets.value
+    if plan is not None and isinstance(found, PlannedGroup) and value is not None:
+        judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
+        unseen = await by_unseen_offsets(admin, judged, [(Expected.of_plan(found), value)])
+    return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
 
 
 def _rows_of_state(reading: Reading) -> Iterator[Row]:
@@ -191,10 +204,12 @@ def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | Kep
     yield from _rows_of_policy(layout, plan_id, found)
 
 
-def _row_of_recheck(layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading) -> Row:
+def _row_of_recheck(
+    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading, unseen: Decision | None
+) -> Row:
     from airflow_kafka_groups.maintenance.backup.file import find_backup
     from airflow_kafka_groups.maintenance.backup.planned import require_backup_of
-    from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, decide
+    from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reason, decide
 
     try:
         if (backup := find_backup(layout, plan.plan_id)) is not None:
@@ -202,6 +217,7 @@ def _row_of_recheck(layout: Layout, found: PlannedGroup, plan: DeletionPlan, rea
     except BackupError as error:
         return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
     decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(found.group_id))
+    decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
     finding = "deletes" if decision.action is Action.DELETE else "keeps"
     return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
 

@@ -43,7 +43,7 @@ from airflow_kafka_groups.maintenance.plan.policy import DAY_SECONDS, PlanPolicy
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin, GroupAdmin
 from airflow_kafka_groups.maintenance.snapshot.collect import require_after_other_folders, require_after_the_newest
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.models import GroupOffsets, GroupState, GroupType
 
 OBSERVE_SECONDS = 10.0
 
@@ -112,6 +112,7 @@ async def delete_by_name(
             expected=[group for group, _ in observed],
             plan=plan,
             wanted=wanted,
+            observed={group.group_id: offsets for group, offsets in observed},
             decided=outcomes,
             order=ids,
         )
@@ -126,14 +127,14 @@ async def _observe(
     chunk_size: int,
     outcomes: dict[str, GroupOutcome],
     look: FirstLook,
-) -> list[tuple[Expected, int]]:
-    """Read each group once: return what the safe ones have to look like still, and the number of their offsets.
+) -> list[tuple[Expected, GroupOffsets]]:
+    """Read each group once: return what the safe ones have to look like still, and their offsets.
 
     The outcomes of the others are noted.
 
     Who is in use is in the journal when this returns, whatever becomes of the process then.
     """
-    observed: list[tuple[Expected, int]] = []
+    observed: list[tuple[Expected, GroupOffsets]] = []
     for start in range(0, len(group_ids), chunk_size):
         chunk = group_ids[start : start + chunk_size]
         described, offsets = await read_groups(admin, chunk)
@@ -145,13 +146,13 @@ async def _observe(
                 group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
                 protocol_type=listing.protocol_type if listing else "",
                 fingerprint="" if read is None else fingerprint(read),
+                partitions=0 if read is None else committed_partitions(read),
                 needs_backup=False,
             )
             reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
             decision = decide(group, reading, None)
-            if decision.action is Action.DELETE:
-                partitions = 0 if read is None else committed_partitions(read)
-                observed.append((replace(group, needs_backup=True), partitions))
+            if decision.action is Action.DELETE and read is not None:
+                observed.append((replace(group, needs_backup=True), read))
             else:
                 outcomes[group_id] = of_decision(group_id, decision)
         await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
@@ -162,7 +163,7 @@ async def _observe(
 async def _back_up(
     admin: BackupAdmin,
     layout: Layout,
-    observed: Sequence[tuple[Expected, int]],
+    observed: Sequence[tuple[Expected, GroupOffsets]],
     listings: GroupListings,
     request: DeletionRequest,
     allow_hidden_topics: bool,
@@ -172,7 +173,8 @@ async def _back_up(
     if not cluster_id:
         raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
     view = await read_view(admin, ())
-    plan = _plan(layout.cluster, cluster_id, observed, listings, now, allow_hidden_topics, view)
+    groups = [group for group, _ in observed]
+    plan = _plan(layout.cluster, cluster_id, groups, listings, now, allow_hidden_topics, view)
     await asyncio.to_thread(save_plan, layout, plan)
     await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
     return plan
@@ -181,7 +183,7 @@ async def _back_up(
 def _plan(
     cluster: str,
     kafka_cluster_id: str,
-    observed: Sequence[tuple[Expected, int]],
+    observed: Sequence[Expected],
     listings: GroupListings,
     now: datetime,
     allow_hidden_topics: bool,
@@ -193,14 +195,14 @@ def _plan(
             group_type=group.group_type,
             protocol_type=group.protocol_type,
             state=GroupState.EMPTY.value,
-            partitions=partitions,
+            partitions=group.partitions,
             lag=None,
             idle_since=None,
             idle_seconds=None,
             reason="named in the request",
             fingerprint=group.fingerprint,
         )
-        for group, partitions in observed
+        for group in observed
     )
     return DeletionPlan(
         plan_id=new_id(now),

@@ -41,6 +41,7 @@ class Reason(StrEnum):
     UNREADABLE = "unreadable"
     NO_OFFSETS = "no_offsets"
     MOVED = "moved"
+    OFFSETS_UNSEEN = "offsets_unseen"
     NOT_IN_BACKUP = "not_in_backup"
     BACKUP_DIFFERS = "backup_differs"
     # Of a topic that is pruned:
@@ -83,6 +84,7 @@ class Expected:
     :param group_type: its type when it was judged; ``unknown`` if the broker did not say.
     :param protocol_type: its protocol type then.
     :param fingerprint: of its committed offsets then.
+    :param partitions: the number of its committed offsets then; 0 where what is missing is not told from what moved.
     :param needs_backup: whether it has to be in a backup.
     """
 
@@ -90,6 +92,7 @@ class Expected:
     group_type: str
     protocol_type: str
     fingerprint: str
+    partitions: int = 0
     needs_backup: bool = True
 
     @classmethod
@@ -100,6 +103,7 @@ class Expected:
             group_type=group.group_type,
             protocol_type=group.protocol_type,
             fingerprint=group.fingerprint,
+            partitions=group.partitions,
         )
 
 

@@ -8,7 +8,7 @@ keep-alive runs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,6 +26,7 @@ from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_rec
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
+from airflow_kafka_groups.maintenance.deletion.unseen import offsets_in_snapshot
 from airflow_kafka_groups.maintenance.deletion.verify import Verification, compare_present, verify_deleted
 from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.journal.history import History
@@ -39,6 +40,7 @@ from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.protocols import BackupAdmin
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.models import GroupOffsets
 
 
 async def delete_by_plan(
@@ -94,11 +96,13 @@ class DeletionRun(SealedRun):
     :param judged: whether the plan was made by verdicts, so that idle times count.
     :param wanted: where it was not: the keep-alive runs and restores that were read when the groups were named. Those
         that are recorded later count. Default: all do.
+    :param observed: the offsets of groups that were named, as they were seen first. Default: none.
     """
 
     plan: DeletionPlan | None
     judged: bool = False
     wanted: KeepAliveRecords | None = None
+    observed: Mapping[str, GroupOffsets] = field(default_factory=dict)
     _kept_alive: KeepAliveRecords = field(init=False)
     _snapshots: KnownSnapshots = field(init=False, default_factory=KnownSnapshots)
 
@@ -149,7 +153,12 @@ class DeletionRun(SealedRun):
         """Return how groups are read and deleted."""
         age = self.request.limits.max_read_age_seconds
         hidden = self.may_be_hidden
-        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic, hidden)
+        return ChunkWork(self.admin, listings, entries, excluded, age, self.request.monotonic, hidden, self._judged)
+
+    def _judged(self, group_ids: Collection[str]) -> Mapping[str, GroupOffsets]:
+        if self.plan is None or not self.judged:
+            return self.observed
+        return offsets_in_snapshot(self.layout, self.plan.snapshot_id, group_ids)
 
     async def verify(self, names: Iterable[str]) -> Verification:
         """Look for groups that should be gone."""

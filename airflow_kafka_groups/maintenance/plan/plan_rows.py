@@ -79,6 +79,7 @@ class PlannedFacts(NamedTuple):
     group_type: str
     protocol_type: str
     fingerprint: str
+    partitions: int
 
 
 class PlanRows(Sequence[_Group]):

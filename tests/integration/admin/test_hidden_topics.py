@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.backup.planned import backup_groups
 from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
 from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
 from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
@@ -26,7 +28,7 @@ from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.workload.groups import commit_offsets, seed_groups
-from tests.lab.workload.topics import create_topics
+from tests.lab.workload.topics import create_topics, delete_topics
 from tests.unit.maintenance.scene import POLICY, judge
 
 pytestmark = pytest.mark.safety
@@ -103,6 +105,41 @@ async def test_a_plan_of_a_user_who_sees_all_topics_is_not_carried_out_by_one_wh
             await delete_by_plan(half, layout, plan.plan_id, plan.digest, request)
     async with AdminClient(config_of(guarded)) as admin:
         assert len(await admin.list_consumer_group_offsets("later")) == 2
+
+
+async def test_a_topic_that_is_deleted_or_hidden_in_mid_run_is_no_proof_of_life(
+    guarded: KafkaCluster, tmp_path: Path
+) -> None:
+    """A right to all topics stays when one topic is denied, and a deleted topic takes its offsets along."""
+    await asyncio.to_thread(create_topics, guarded.bootstrap, {"denied": 1, "doomed": 1})
+    lost = {"denied": ("denied", 0), "dropped": ("doomed", 0), "used": ("doomed", 0)}
+    rows = {f"unseen.{name}": {("open", 0): 1, at: 3} for name, at in lost.items()}
+    await asyncio.to_thread(commit_offsets, guarded.bootstrap, rows)
+    layout = Layout(tmp_path, "c")
+    async with connection_client(as_user(guarded, "whole")) as whole:
+        summary = await take_snapshot(whole, layout, include=["unseen.*"])
+        reader = SnapshotReader(layout, summary.snapshot_id)
+        plan = make_plan(verdicts_of(judge(reader)), reader, POLICY, utc_now())
+        save_plan(layout, plan)
+        await backup_groups(whole, layout, plan)
+        await asyncio.to_thread(partial(allow, permission="DENY"), guarded, "whole", "TOPIC", "denied", "DESCRIBE")
+        await asyncio.to_thread(delete_topics, guarded.bootstrap, ["doomed"])
+        await asyncio.to_thread(commit_offsets, guarded.bootstrap, {"unseen.used": {("open", 0): 2}})
+        for _ in range(300):  # coordinators hear of it in their own time
+            if len(await whole.list_consumer_group_offsets("unseen.dropped")) == 1:
+                break
+            await asyncio.sleep(0.1)
+        assert await whole.sees_all_topics()
+        request = DeletionRequest(request_id="a task", dry_run=False)
+        result = await delete_by_plan(whole, layout, plan.plan_id, plan.digest, request)
+        cluster_id = await whole.cluster_id()
+    unseen = "its offsets in 1 topic(s) are no longer seen: "
+    assert {item.group_id: (item.code, item.reason) for item in result.report.outcomes} == {
+        "unseen.denied": ("offsets_unseen", f"{unseen}'denied' (this user may not describe it)"),
+        "unseen.dropped": ("offsets_unseen", f"{unseen}'doomed' (it does not exist any more)"),
+        "unseen.used": ("moved", "its committed offsets changed since it was judged: somebody uses it"),
+    }
+    assert read_history(layout, cluster_id).lives().keys() == {"unseen.used"}
 
 
 def _topics(cluster: KafkaCluster) -> list[str]:

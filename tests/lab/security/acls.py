@@ -16,11 +16,20 @@ AUTHORIZER = {
 _TIMEOUT_S = 60.0
 
 
-def allow(cluster: KafkaCluster, user: str, kind: str, name: str, *operations: str, prefixed: bool = False) -> None:
-    """Allow a user operations on a resource.
+def allow(
+    cluster: KafkaCluster,
+    user: str,
+    kind: str,
+    name: str,
+    *operations: str,
+    prefixed: bool = False,
+    permission: str = "ALLOW",
+) -> None:
+    """Allow a user operations on a resource, or deny them.
 
     :param kind: ``TOPIC``, ``GROUP`` or ``BROKER`` (the cluster).
     :param name: its name, ``*`` for all, or the beginning of names with ``prefixed``.
+    :param permission: ``ALLOW`` or ``DENY``.
     """
     kafka: Any = importlib.import_module("confluent_kafka.admin")  # its type information lacks half of these names
     pattern = kafka.ResourcePatternType["PREFIXED" if prefixed else "LITERAL"]
@@ -32,7 +41,7 @@ def allow(cluster: KafkaCluster, user: str, kind: str, name: str, *operations: s
             f"User:{user}",
             "*",
             kafka.AclOperation[operation],
-            kafka.AclPermissionType.ALLOW,
+            kafka.AclPermissionType[permission],
         )
         for operation in operations
     ]

@@ -10,6 +10,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, of_decision
 from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
+from airflow_kafka_groups.maintenance.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE
 from airflow_kafka_groups.maintenance.protocols import GroupAdmin, committed_of
 from airflow_kafka_groups.models import BrokerId, GroupDescription, GroupOffsets
@@ -51,6 +52,7 @@ class ChunkReader:
     :param max_age: the seconds for which a reading may be deleted by.
     :param monotonic: returns seconds that only grow.
     :param may_be_hidden: delete also where topics may be hidden from this user. Default false.
+    :param judged: returns the offsets by which groups were judged. Default: they are not known.
     """
 
     def __init__(
@@ -62,6 +64,7 @@ class ChunkReader:
         max_age: float,
         monotonic: Callable[[], float],
         may_be_hidden: bool = False,
+        judged: Judged = lambda _: {},
     ) -> None:
         self._admin = admin
         self._listings = listings
@@ -70,6 +73,7 @@ class ChunkReader:
         self._max_age = max_age
         self._monotonic = monotonic
         self._may_be_hidden = may_be_hidden
+        self._judged = judged
 
     async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
         """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
@@ -82,14 +86,20 @@ class ChunkReader:
         safe: dict[str, GroupOffsets] = {}
         coordinators: dict[str, BrokerId] = {}
         expected, held = list[Expected](), list[GroupOutcome]()
+        decisions: dict[str, Decision] = {}
         for item in chunk:
-            name, group_id = item.group_id, self._group_of(item.group_id)
+            group_id = self._group_of(item.group_id)
             reading = Reading(
                 listing=self._listings.get(group_id),
                 description=described.get(group_id),
                 offsets=offsets.get(group_id),
             )
-            decision = self._decide(item, reading)
+            decisions[item.group_id] = self._decide(item, reading)
+        moved = [item for item in chunk if decisions[item.group_id].code is Reason.MOVED]
+        now = [(item, offsets[self._group_of(item.group_id)].unwrap()) for item in moved]
+        decisions |= await by_unseen_offsets(self._admin, self._judged, now)
+        for item in chunk:
+            name, group_id, decision = item.group_id, self._group_of(item.group_id), decisions[item.group_id]
             # A restored group has another protocol type, too: that it was deleted before is the better reason then.
             if decision.action is not _GONE and decision.code not in _BETTER_REASONS:
                 decision = self._excluded.get(name, decision)

@@ -12,7 +12,7 @@ from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.models import LEASE_GROUP_ID, TopicPartition
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import FakeGroup
+from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene
 
@@ -58,6 +58,15 @@ def test_a_group_that_moved(admin: FakeAdmin, backed_up: dict[str, Any], stored:
     _, found, _ = stored("explain", "a")
     assert (found["would_be_deleted"], found["kept_by"]) == (False, ["recheck"])
     assert "changed since it was judged" in of(found, "recheck")[0]["evidence"]
+
+
+def test_a_group_of_which_offsets_are_no_longer_seen(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:
+    admin.groups["a"].offsets.clear()
+    admin.ends[TopicPartition("t", 0)] = broker_error("UNKNOWN_TOPIC_OR_PARTITION")
+    _, found, _ = stored("explain", "a")
+    (recheck,) = [row for row in found["checks"] if row["check"] == "recheck"]
+    assert recheck["finding"] == "keeps"
+    assert recheck["evidence"].startswith("its offsets in 1 topic(s) are no longer seen: 't' (it does not exist")
 
 
 def test_a_group_that_nobody_knows(admin: FakeAdmin, backed_up: dict[str, Any], stored: Cli) -> None:

@@ -73,7 +73,7 @@ CHANGES: list[tuple[str, Callable[[FakeAdmin], object], str]] = [
         lambda admin: setattr(admin.groups["a"], "state", GroupState.PREPARING_REBALANCE),
         "kept:not_empty",
     ),
-    ("its offsets vanished", lambda admin: admin.groups["a"].offsets.clear(), "kept:moved"),
+    ("its offsets vanished", lambda admin: admin.groups["a"].offsets.clear(), "kept:offsets_unseen"),
     ("it is gone", lambda admin: admin.groups.pop("a"), "gone:gone"),
     ("it is silent", lambda admin: admin.silent.add("a"), "kept:not_described"),
     (

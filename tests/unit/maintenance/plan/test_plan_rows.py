@@ -24,7 +24,7 @@ def test_columns_are_a_sequence_of_groups() -> None:
     assert PlannedGroups.of([]) != KeptGroups.of([])
     assert list(planned.take([2, 0])) == [GROUPS[2], GROUPS[0]]
     assert (planned.total("lag"), planned.total("partitions"), PlannedGroups.of([]).total("lag")) == (5, 6, 0)
-    assert list(planned.facts())[1] == PlannedFacts("g1", "classic", "consumer", "a" * 64)
+    assert list(planned.facts())[1] == PlannedFacts("g1", "classic", "consumer", "a" * 64, GROUPS[1].partitions)
     assert repr(planned) == "<PlannedGroups: 3>"
     with pytest.raises(IndexError):
         planned[3]
