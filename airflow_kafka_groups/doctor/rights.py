@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.admin.client.access import describe_access
+from airflow_kafka_groups.admin.client.access import FEWER_LISTED, SEE_ALL, describe_access
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.maintenance.policy.retention import remedy as fitting
+from airflow_kafka_groups.maintenance.protocols import is_out_of_reach
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -27,11 +28,18 @@ _ACLS = (
 )
 
 
-async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str, report: Report) -> None:
+async def examine_rights(
+    admin: AdminClient,
+    group_ids: Iterable[str],
+    lease_group_id: str,
+    report: Report,
+    protected: Sequence[str] = (),
+) -> None:
     """Check the rights on some groups, all topics, the lease and the offsets topic (KIP-430).
 
     :param admin: a connected client.
     :param group_ids: the groups of the cluster; the first 50 are looked at.
+    :param protected: patterns of groups that may be refused, besides those of platform groups. Default: none.
     """
     sample = sorted(group_ids)[:SAMPLE_GROUPS]
     try:
@@ -43,21 +51,24 @@ async def examine_rights(admin: AdminClient, group_ids: Iterable[str], lease_gro
     except KafkaGroupsError as error:
         report.unknown("rights", f"What this user may do is not known: {error}.", _ACLS)
         return
+    failed = {id_: error for id_, error in access.failed.items() if not is_out_of_reach(id_, error, protected)}
     _examine_general(access, report)
+    if refused := sorted(access.failed.keys() - failed.keys()):
+        text = f"{counted(len(refused), 'protected group')} may not be described: nobody changes them."
+        report.ok("protected groups", f"{text} The first is {refused[0]!r}.")
     for name, answers in (
         ("read offsets", [group.read for group in access.groups.values()]),
         ("delete groups", [group.delete for group in access.groups.values()]),
         ("restore groups", [group.restore for group in access.groups.values()]),
     ):
-        _examine_right(name, answers, access.failed, report)
+        _examine_right(name, answers, failed, report)
     _examine_lease(access.lease, lease_group_id, report)
     _examine_offsets_topic(operations, of_spark, report)
 
 
 def _examine_general(access: Access, report: Report) -> None:
     if access.lists_all is False:
-        text = "Only groups that this user may describe are listed: there may be more."
-        report.warn("all groups", text, "Allow Describe on the cluster to see every group.")
+        report.warn("all groups", FEWER_LISTED, SEE_ALL)
     if access.sees_all_topics:
         report.ok("all topics", "Offsets of all topics are visible.")
         return

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError
 from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 from airflow_kafka_groups.models import (
     Broker,
     BrokerId,
@@ -19,6 +19,8 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
+
+V = TypeVar("V")
 
 HIDDEN = (
     "%s what groups have committed of topics that this user may not describe: brokers leave these out without an "
@@ -129,6 +131,23 @@ class DeletionLease(Protocol):
 
     async def confirm(self, at_least: float = 0.0) -> None:
         """Wait until the lease is confirmed. Raises ``LeaseLostError`` if that does not happen."""
+
+
+def is_out_of_reach(group_id: str, error: KafkaGroupsError | None, protected: Sequence[str]) -> bool:
+    """Return whether an ACL refuses a group that nobody manages here: the platform's, or one that is protected.
+
+    Google lists its prober's group on each of its clusters, and lets nobody describe it. That is no failure of a
+    reading of all groups; of one that names the group, it is.
+
+    :param protected: the patterns of the connection, beside those of platform groups.
+    """
+    refused = isinstance(error, BrokerError) and error.name == "GROUP_AUTHORIZATION_FAILED"
+    return refused and protecting((*DEFAULT_PROTECTED, *protected)).protects(group_id)
+
+
+def within_reach(found: GroupResults[V], protected: Sequence[str]) -> GroupResults[V]:
+    """Return the results without those of groups that are out of reach."""
+    return GroupResults(each for each in found.values() if not is_out_of_reach(each.group_id, each.error, protected))
 
 
 async def read_offsets(

@@ -75,11 +75,11 @@ class BackupGroupOffsetsOperator(StoredOperator):
         self.log.info(
             "Backup %s: %d groups, %d rows in %s", backup.plan_id, len(backup.entries), backup.rows, backup.path
         )
-        reasons = first_failures(dict(backup.not_backed_up))
+        reasons = first_failures(backup.failures)
         for group_id, reason in reasons.items():
             self.log.warning("Not backed up: %s: %s", one_line(group_id), reason)
         self._backup = backup
-        counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.not_backed_up)}
+        counts = {"groups": len(backup.entries), "rows": backup.rows, "not_backed_up": len(backup.failures)}
         gauges(self.cluster_name, {f"backup.{name}": count for name, count in counts.items()})
         update_asset_events(self, context, {"plan_id": backup.plan_id, "path": str(backup.path), **counts})
         return {**backup.to_json(), "reasons": reasons}
@@ -99,7 +99,10 @@ class BackupGroupOffsetsOperator(StoredOperator):
 
         ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
         layout = self.site_layout()
-        return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=self.log_progress)
+        protected = self.hook.settings.protected_groups
+        return lambda admin: backup_named(
+            admin, layout, group_ids=ids, groups=groups, protected=protected, progress=self.log_progress
+        )
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> Any:
         """Return the lineage from the topics to the backup file; ``None`` if there is no backup."""

@@ -62,7 +62,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups
+        from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids
@@ -76,6 +76,8 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
             return await admin.find_coordinators(wanted, key_type=key_type)
 
         found = self.hook.run(find)
+        if named is None:
+            found = within_reach(found, self.hook.settings.protected_groups)
         if found and (self.fail_on_error or not found.succeeded):
             found.raise_for_errors()
         return self._summary(what, found, duplicates)

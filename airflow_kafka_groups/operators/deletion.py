@@ -19,7 +19,6 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.links import CleanupReportLink
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
@@ -129,7 +128,7 @@ class DeleteGroupsOperator(DeletingOperator):
             group_ids or (),
             request,
             observe_seconds=self.observe_seconds,
-            protected=(*DEFAULT_PROTECTED, *self.hook.settings.protected_groups),
+            protected=self.hook.settings.kept_patterns,
             allow_hidden_topics=self.allow_hidden_topics,
             ignore_missing=self.ignore_missing,
             floors=floors,

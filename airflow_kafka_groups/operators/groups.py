@@ -215,7 +215,7 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups
+        from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
 
         chosen = GroupFilter(self.include, self.exclude)
 
@@ -224,6 +224,8 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
             return await admin.find_coordinators(await selected_groups(admin, chosen) if wanted is None else wanted)
 
         found = self.hook.run(find)
+        if self.group_ids is None:
+            found = within_reach(found, self.hook.settings.protected_groups)
         found.raise_for_errors()
         by_broker: dict[int, list[str]] = {}
         for group_id, broker in found.succeeded.items():

@@ -60,7 +60,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups, why_short
+        from airflow_kafka_groups.maintenance.protocols import selected_groups, why_short, within_reach
 
         chosen = GroupFilter(self.include, self.exclude)
 
@@ -69,6 +69,8 @@ class ListGroupLagOperator(KafkaGroupsOperator):
             if wanted is None:
                 wanted = await selected_groups(admin, chosen, with_offsets=True)
             found = await admin.list_consumer_group_lag(wanted)
+            if self.group_ids is None:
+                found = within_reach(found, self.hook.settings.protected_groups)
             if (warning := await why_short(admin, "These lags may lack")) is not None:
                 self.log.warning("%s", warning)
             return found

@@ -73,6 +73,7 @@ class ListGroupOffsetsOperator(StoredOperator):
                 group_ids=self.group_ids,
                 include=self.include,
                 exclude=self.exclude,
+                protected=self.hook.settings.protected_groups,
                 airflow_run=str(context.get("run_id", "")),
                 offsets_retention_minutes=await self._offsets_retention(admin) if self.group_ids is None else None,
                 view=partial(read_view_for_snapshot, admin),

@@ -50,6 +50,15 @@ class Access:
     failed: Mapping[str, KafkaGroupsError] = field(default_factory=dict)
 
 
+FEWER_LISTED = "Only groups that this user may describe are listed: there may be more."
+SEE_ALL = "Allow Describe on the cluster to see every group."
+
+
+async def lists_all(admin: AdminClient) -> bool | None:
+    """Return whether a listing shows every group; ``None`` where that is not known. Raises ``KafkaGroupsError``."""
+    return _allows((await admin.authorized_operations([])).cluster_operations, "describe")
+
+
 async def describe_access(admin: AdminClient, group_ids: Iterable[str], lease_group_id: str) -> Access:
     """Ask what may be done with some groups, in a few requests whatever their number.
 

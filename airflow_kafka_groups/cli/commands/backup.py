@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -13,7 +13,7 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from airflow_kafka_groups.cli.messages import Progress
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -42,17 +42,17 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     layout = cluster.site_layout()
     with progress_bars() as progress:
         back_up = _planned if args.plan_id else _named
-        backup = cluster.run(back_up(args, layout, progress))
+        backup = cluster.run(back_up(args, layout, progress, cluster.settings.protected_groups))
     rows = [(group_id, "backed_up", "") for group_id in backup.entries]
     rows += [(group_id, "left_out", reason) for group_id, reason in backup.not_backed_up.items()]
     out.write(Table("groups", COLUMNS, sorted(rows)), backup.to_json())
-    if backup.not_backed_up:
-        say(f"warning: {len(backup.not_backed_up)} group(s) were not backed up")
-    return ExitCode.INCOMPLETE if backup.not_backed_up else ExitCode.DONE
+    if backup.failures:
+        say(f"warning: {len(backup.failures)} group(s) were not backed up")
+    return ExitCode.INCOMPLETE if backup.failures else ExitCode.DONE
 
 
 def _planned(
-    args: argparse.Namespace, layout: Layout, progress: Progress
+    args: argparse.Namespace, layout: Layout, progress: Progress, protected: Sequence[str]
 ) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
     from airflow_kafka_groups.maintenance.backup.planned import backup_groups
     from airflow_kafka_groups.maintenance.checks import check_digest
@@ -64,10 +64,16 @@ def _planned(
 
 
 def _named(
-    args: argparse.Namespace, layout: Layout, progress: Progress
+    args: argparse.Namespace, layout: Layout, progress: Progress, protected: Sequence[str]
 ) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
     from airflow_kafka_groups.maintenance.backup.named import backup_named
 
     groups = filter_of(args)
     ids = list(dict.fromkeys(args.groups)) or None
-    return lambda admin: backup_named(admin, layout, group_ids=ids, groups=groups, progress=progress)
+
+    async def back_up(admin: GuardedAdminClient) -> Backup:
+        if ids is None:
+            await say_if_fewer_are_listed(admin)
+        return await backup_named(admin, layout, group_ids=ids, groups=groups, protected=protected, progress=progress)
+
+    return back_up

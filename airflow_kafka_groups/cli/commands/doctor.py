@@ -91,7 +91,7 @@ def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) 
 
     async def examine(admin: GuardedAdminClient) -> None:
         groups = await examine_cluster(admin, lease, report)
-        await examine_rights(admin, groups, lease, report)
+        await examine_rights(admin, groups, lease, report, cluster.settings.protected_groups)
         await examine_retention(admin.offsets_retention, min_idle_seconds, report)
 
     if cluster.settings.read_only:  # the brokers' rights say otherwise

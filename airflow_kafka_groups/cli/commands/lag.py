@@ -38,7 +38,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
     most = optional(read_integer)("--max-lag", args.max_lag)
-    found, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions")
+    found, refused, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions")
     there = [lag for name, lag in found.succeeded.items() if name not in missing]
     lags = sorted(there, key=lambda lag: (-(lag.behind or 0), lag.group_id))
     unknown = [lag.group_id for lag in lags if lag.behind is None]
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     if args.partitions:
         out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
     else:
-        out.write(Table("groups", COLUMNS, list(_of_groups(shown))))
+        out.write(Table("groups", COLUMNS, [*_of_groups(shown), *((name, None, None, None) for name in refused)]))
     report_failures(found.failed, missing)
     if unknown:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")

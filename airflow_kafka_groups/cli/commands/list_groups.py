@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -12,6 +13,10 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.contracts.group_types import GroupType
 from airflow_kafka_groups.hooks.arguments import read_state_names, read_type_names
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.admin.results import GroupListings
 
 COLUMNS = ("group_id", "state", "type", "protocol_type", "coordinator")
 
@@ -30,7 +35,13 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     patterns = filter_of(args)
     states = read_state_names("--state", args.state or [])
     types = read_type_names("--type", args.type or [])
-    found = Cluster(args).run(lambda admin: admin.list_groups(states=states, types=types))
+
+    async def listed(admin: AdminClient) -> GroupListings:
+        found = await admin.list_groups(states=states, types=types)
+        await say_if_fewer_are_listed(admin)
+        return found
+
+    found = Cluster(args).run(listed)
     rows = [
         (group_id, group.state.value, group.type.value, group.protocol_type, group.coordinator)
         for group_id, group in sorted(found.items())

@@ -21,7 +21,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     A group that cannot be read, or that was named and does not exist, makes the exit code 3.
     """
-    found, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics")
+    found, refused, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics")
     rows = [
         (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
         for group_id, offsets in found.succeeded.items()
@@ -29,6 +29,6 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         for partition, offset, epoch, metadata in topic.rows()
         if offset >= 0
     ]
-    out.write(Table("offsets", COLUMNS, rows))
+    out.write(Table("offsets", COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)]))
     report_failures(found.failed, missing)
     return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE

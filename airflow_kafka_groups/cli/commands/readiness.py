@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures
+from airflow_kafka_groups.cli.commands.selection import add_group_arguments, chosen_groups, report_failures, set_aside
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
@@ -28,6 +28,7 @@ COLUMNS = (
     "classic_members",
     "blockers",
 )
+_REFUSED = "this user may not describe it"
 _STATUSES = ("moved", "moving", "ready", "no_members", "blocked", "other", "unknown")
 
 
@@ -41,10 +42,15 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Show the groups, sorted by id. A group that does not exist or cannot be described makes the exit code 3."""
     from airflow_kafka_groups.admin.readiness import judge_readiness
 
-    release, found = Cluster(args).run(lambda admin: _read(admin, args))
+    cluster = Cluster(args)
+    release, everything = cluster.run(lambda admin: _read(admin, args))
+    found, refused, _ = set_aside(args, everything, cluster.settings.protected_groups)
     judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
-    out.write(Table("groups", COLUMNS, [_row(one) for one in judged if one.status.value in wanted]))
+    rows = [_row(one) for one in judged if one.status.value in wanted]
+    if "unknown" in wanted:
+        rows += [(group_id, "unknown", *[None] * 7, [_REFUSED]) for group_id in refused]
+    out.write(Table("groups", COLUMNS, rows))
     missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
     report_failures(found.failed, missing)
     return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
 from airflow_kafka_groups.cli.messages import say
@@ -12,8 +13,8 @@ from airflow_kafka_groups.cli.options import absolute_place, flag_of
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, GroupFilter, check_patterns
-from airflow_kafka_groups.maintenance.protocols import selected_groups
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
+from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
@@ -121,7 +122,7 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     return PlanPolicy(
         include=patterns.include,
         exclude=patterns.exclude,
-        protected=(*DEFAULT_PROTECTED, *settings.protected_groups),
+        protected=settings.kept_patterns,
         **(more | given),
     )
 
@@ -137,27 +138,58 @@ async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, with_of
         if args.include or args.exclude:
             raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
         return list(dict.fromkeys(args.groups))
+    await say_if_fewer_are_listed(admin)
     return await selected_groups(admin, filter_of(args), with_offsets=with_offsets)
+
+
+async def say_if_fewer_are_listed(admin: AdminClient) -> None:
+    """Say on stderr if a listing lacks the groups that this user may not describe, in the words of ``doctor``."""
+    from airflow_kafka_groups.admin.client.access import FEWER_LISTED, SEE_ALL, lists_all
+
+    with suppress(KafkaGroupsError):  # what is wrong is said by what this is about
+        if await lists_all(admin) is False:
+            say(f"warning: {FEWER_LISTED} {SEE_ALL}")
+
+
+class Reading(NamedTuple, Generic[V]):
+    """What was read of groups.
+
+    :param found: the results.
+    :param refused: protected groups that an ACL refuses; they are rows of a reading of all groups, and no failures.
+    :param missing: named groups that do not exist.
+    """
+
+    found: GroupResults[V]
+    refused: list[str]
+    missing: list[str]
+
+
+def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> Reading[V]:
+    """Separate the groups that are out of reach from the results, unless groups were named."""
+    reached = found if args.groups else within_reach(found, protected)
+    return Reading(reached, sorted(found.keys() - reached.keys()), [])
 
 
 def read_chosen(
     args: argparse.Namespace, read: Callable[[AdminClient, list[str]], Awaitable[GroupResults[V]]], what: str
-) -> tuple[GroupResults[V], list[str]]:
-    """Return what was read of the chosen groups, and which of the named ones do not exist.
+) -> Reading[V]:
+    """Read the chosen groups, and look which of the named ones do not exist.
 
     Without an offset, brokers answer for those as for any other.
 
     :param read: reads groups.
     :param what: the attribute of what was read that is empty without an offset.
     """
+    cluster = Cluster(args)
 
-    async def read_and_look(admin: AdminClient) -> tuple[GroupResults[V], list[str]]:
+    async def read_and_look(admin: AdminClient) -> Reading[V]:
         found = await read(admin, await chosen_groups(admin, args))
         bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]
         described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
-        return found, sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+        missing = sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+        return set_aside(args, found, cluster.settings.protected_groups)._replace(missing=missing)
 
-    return Cluster(args).run(read_and_look)
+    return cluster.run(read_and_look)
 
 
 def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:

@@ -6,7 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
+from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
@@ -40,12 +40,14 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
             retention = (await admin.offsets_retention()).minutes
         except KafkaGroupsError as error:
             say(f"The brokers' offsets retention is not known: {error}")
+        await say_if_fewer_are_listed(admin)
         with progress_bars() as progress:
             return await take_snapshot(
                 admin,
                 layout,
                 include=groups.include,
                 exclude=groups.exclude,
+                protected=cluster.settings.protected_groups,
                 airflow_run=f"{who['command']}, {who['user']} on {who['host']}",
                 offsets_retention_minutes=retention,
                 view=partial(read_view_for_snapshot, admin),

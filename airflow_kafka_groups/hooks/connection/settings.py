@@ -25,7 +25,7 @@ from airflow_kafka_groups.hooks.connection.fields import (
     pem_or_file,
     text_of,
 )
-from airflow_kafka_groups.maintenance.patterns import protecting
+from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, protecting
 from airflow_kafka_groups.models import LEASE_GROUP_ID
 from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
 
@@ -98,6 +98,11 @@ class ConnectionSettings:
         if group_id == self.lease_group_id:
             return True
         return bool(self.protected_groups) and protecting(self.protected_groups).protects(group_id)
+
+    @property
+    def kept_patterns(self) -> tuple[str, ...]:
+        """The patterns of platform groups, and of those that the connection protects."""
+        return (*DEFAULT_PROTECTED, *self.protected_groups)
 
     def require_writable(self) -> None:
         """Raise ``ConfigurationError`` if the connection is read-only."""

@@ -32,6 +32,10 @@ _IDS = ("plan_id", "cluster", "kafka_cluster_id")
 """What every row says, too."""
 
 
+OUT_OF_REACH = "it is protected, and this user may not read it"
+"""The reason in a backup of all groups that is no failure."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backup:
     """A backup whose file was read back and compared.
@@ -55,6 +59,11 @@ class Backup:
     topic_ids: Mapping[str, str]
     partial: bool
 
+    @property
+    def failures(self) -> dict[str, str]:
+        """What could not be backed up, though it should have been, with the reason."""
+        return {name: reason for name, reason in self.not_backed_up.items() if reason != OUT_OF_REACH}
+
     def to_json(self) -> dict[str, Any]:
         """Return a summary that is small enough for XCom."""
         return {
@@ -63,7 +72,7 @@ class Backup:
             "path": self.path,
             "rows": self.rows,
             "groups": len(self.entries),
-            "not_backed_up": len(self.not_backed_up),
+            "not_backed_up": len(self.failures),
         }
 
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup.file import Backup
+from airflow_kafka_groups.maintenance.backup.file import OUT_OF_REACH, Backup
 from airflow_kafka_groups.maintenance.backup.planned import BackupDraft, entry_of
 from airflow_kafka_groups.maintenance.backup.topic_ids import TopicIds, read_topics
 from airflow_kafka_groups.maintenance.fingerprint import committed_partitions
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_group_ids
-from airflow_kafka_groups.maintenance.protocols import BackupAdmin, read_offsets, why_short
+from airflow_kafka_groups.maintenance.protocols import BackupAdmin, is_out_of_reach, read_offsets, why_short
 from airflow_kafka_groups.maintenance.storage import Layout, Progress, ignore_progress, utc_now
 from airflow_kafka_groups.models import GroupListing
 
@@ -33,12 +33,14 @@ async def backup_named(
     *,
     group_ids: Sequence[str] | None = None,
     groups: GroupFilter | None = None,
+    protected: Sequence[str] = (),
     progress: Progress = ignore_progress,
 ) -> Backup:
     """Back up groups by name or by pattern. The ``plan_id`` of the backup is its own id.
 
     :param group_ids: the groups; those that do not exist are in ``not_backed_up``.
     :param groups: or the patterns of the groups; ``None`` for all.
+    :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
 
     Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` if a broker did not
     answer, and ``BackupError`` if the cluster has no id or the file read back differs.
@@ -57,7 +59,9 @@ async def backup_named(
     draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
     draft.left_out.update(not_backed_up)
     async for result in read_offsets(admin, asked, require_stable=True):
-        if result.value is None:
+        if group_ids is None and is_out_of_reach(result.group_id, result.error, protected):
+            draft.left_out[result.group_id] = OUT_OF_REACH
+        elif result.value is None:
             draft.left_out[result.group_id] = f"could not be read: {result.error}"
         elif not committed_partitions(result.value):
             draft.left_out[result.group_id] = "no committed offset is visible"

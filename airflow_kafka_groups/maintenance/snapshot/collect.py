@@ -25,7 +25,7 @@ from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapsh
 from airflow_kafka_groups.maintenance.cluster_view import ViewReader
 from airflow_kafka_groups.maintenance.durable_files import require_writable
 from airflow_kafka_groups.maintenance.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
-from airflow_kafka_groups.maintenance.protocols import GroupAdmin, read_offsets
+from airflow_kafka_groups.maintenance.protocols import GroupAdmin, is_out_of_reach, read_offsets
 from airflow_kafka_groups.maintenance.snapshot.group_facts import gather_facts
 from airflow_kafka_groups.maintenance.snapshot.group_rows import readable_part
 from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers, write_members
@@ -49,6 +49,7 @@ async def take_snapshot(
     group_ids: Iterable[str] | None = None,
     include: Iterable[str] = EVERYTHING,
     exclude: Iterable[str] = (),
+    protected: Sequence[str] = (),
     airflow_run: str = "",
     offsets_retention_minutes: int | None = None,
     view: ViewReader | None = None,
@@ -60,6 +61,7 @@ async def take_snapshot(
     :param group_ids: only these groups; ids that do not exist are in the summary's ``not_found``.
     :param include: patterns of the groups, see ``patterns``. Default: all.
     :param exclude: patterns of the groups to leave out. Default: none.
+    :param protected: patterns of groups that may be refused, besides those of platform groups: rows, and no failures.
     :param airflow_run: the run id for the manifest.
     :param offsets_retention_minutes: the brokers' retention, for the manifest. Default: not known.
     :param view: looks at the cluster, for the manifest, given the topics that groups have committed to. Default: not
@@ -87,7 +89,11 @@ async def take_snapshot(
 
     facts, not_found = await gather_facts(admin, listings, wanted, groups, described, members.add_error, progress)
     table = GroupTable()
-    failed = await _gather_offsets(admin, facts, table, now, progress)
+    failed = {
+        group_id: str(error)
+        for group_id, error in (await _gather_offsets(admin, facts, table, now, progress)).items()
+        if wanted is not None or not is_out_of_reach(group_id, error, protected)
+    }
     without_ends = await gather_log_ends(admin, table, progress)
     # Asked before and afterwards: where the right is taken away or given meanwhile, some offsets are missing.
     sees_all_topics = sees_all_topics and await admin.sees_all_topics()
@@ -208,9 +214,9 @@ def _coordinators(facts: dict[str, GroupFacts]) -> dict[str, int]:
 
 async def _gather_offsets(
     admin: GroupAdmin, facts: dict[str, GroupFacts], table: GroupTable, now: Clock, progress: Progress
-) -> dict[str, str]:
-    """Add every group to the columns; return the groups that could not be read, with the reason."""
-    failed: dict[str, str] = {}
+) -> dict[str, KafkaGroupsError]:
+    """Add every group to the columns; return the groups that could not be read, with the error."""
+    failed: dict[str, KafkaGroupsError] = {}
     asked = []
     for group_id, fact in facts.items():
         if keeps_progress_elsewhere(fact.group_type, fact.protocol_type):
@@ -222,7 +228,7 @@ async def _gather_offsets(
         offsets, failures = readable_part(result)
         table.add(facts[result.group_id], now(), offsets, **failures)
         if result.error is not None:
-            failed[result.group_id] = str(result.error)
+            failed[result.group_id] = result.error
         done += 1
         if done % 1_000 == 0 or done == len(asked):
             progress("offsets", done, len(asked))

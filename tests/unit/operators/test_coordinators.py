@@ -83,7 +83,6 @@ def test_a_cluster_without_groups_is_no_error(admin: FakeAdmin) -> None:
     [
         ({"group_ids": []}, "group_ids"),
         ({"group_ids": [1]}, "group_ids"),
-        ({"group_ids": [""]}, "group_ids"),
         ({"group_ids": "a1"}, "group_ids"),
         ({"group_ids": "['a1']"}, "group_ids"),
         ({"group_ids": '"a1"'}, "group_ids"),

@@ -230,6 +230,19 @@ async def test_patterns_and_the_empty_id(tmp_path: Path) -> None:
     assert len(rows) == 4
 
 
+async def test_google_s_prober_is_listed_and_nobody_may_describe_it(tmp_path: Path) -> None:
+    admin = FakeAdmin()
+    for name in ("mine", "__internal_google_managed_kafka_prober_cg", "team-x", "denied"):
+        admin.add(name, ("t", 0, 5))
+        if name != "mine":
+            admin.offset_errors[name] = broker_error("GROUP_AUTHORIZATION_FAILED")
+    rows, summary = await rows_of(admin, tmp_path, protected=["team-*"])
+    assert [row["group_id"] for row in rows if row["error"] is not None] == sorted({*admin.offset_errors})
+    assert (summary.groups, list(summary.failed), summary.failed_groups) == (4, ["denied"], 1)
+    admin.offset_errors = {"__internal_google_managed_kafka_prober_cg": broker_error("NOT_COORDINATOR")}
+    assert (await rows_of(admin, tmp_path))[1].failed_groups == 1, "no answer is not a refusal"
+
+
 async def test_ids_asked_for_by_name_that_do_not_exist_are_reported(tmp_path: Path) -> None:
     admin = FakeAdmin()
     admin.add("g", ("t", 0, 5))
