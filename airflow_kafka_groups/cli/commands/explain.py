@@ -67,7 +67,9 @@ def add_arguments(parser: ArgumentTarget) -> None:
     """Add the arguments."""
     add_storage_arguments(parser)
     parser.add_argument("group", metavar="GROUP", help="the group's id")
-    parser.add_argument("--plan-id", metavar="PLAN", help="the plan (default: the newest)")
+    parser.add_argument(
+        "--plan-id", metavar="PLAN", help="the plan (default: the newest of the DAGs, or else of this command line)"
+    )
 
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.backup.groups import BackupEntry, groups_of
 from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reason, keep
 from airflow_kafka_groups.maintenance.fingerprint import OFFSET_COLUMNS, committed_partitions, fingerprint
@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupOffsets, OffsetSpec, TopicPartition
 
 Judged = Callable[[Collection[str]], Mapping[str, GroupOffsets]]
-"""Returns the offsets by which groups were judged, as far as they are known. Raises ``MaintenanceError``."""
+"""Returns the offsets by which groups were judged, as far as they are known. Raises ``KafkaGroupsError``."""
 
 _SHOWN = 3
 _SECONDS = 3.0
@@ -52,7 +52,7 @@ async def by_unseen_offsets(
         return {}
     try:
         known = await asyncio.to_thread(judged, list(fewer))
-    except MaintenanceError:
+    except KafkaGroupsError:
         return {}
     lost = {
         group_id: topics

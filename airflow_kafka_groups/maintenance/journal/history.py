@@ -7,7 +7,7 @@ counts as deleted for every later decision. A group that a recheck found alive c
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -218,9 +218,14 @@ class History:
             reason = f"run {deletion.run_id} {verb} it at {_shown(deletion.at)}"
             found[deletion.group_id] = IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
         for life in self.lives(request_id).values():
-            if life.group_id not in found or found[life.group_id].at < life.at:
-                found_it = "gone" if life.code == Reason.GONE.value else "in use"
-                reason = f"run {life.run_id} found it {found_it} at {_shown(life.at)} ({life.reason})"
+            earlier = found.get(life.group_id)
+            if earlier is not None and earlier.at >= life.at:
+                continue
+            found_it = "gone" if life.code == Reason.GONE.value else "in use"
+            reason = f"run {life.run_id} found it {found_it} at {_shown(life.at)} ({life.reason})"
+            if earlier is not None and found_it == "gone":  # by that deletion, whoever looked since
+                found[life.group_id] = replace(earlier, at=life.at, reason=f"{earlier.reason}, and {reason}")
+            else:
                 found[life.group_id] = IdleReset(life.at, Reason.ALIVE_BEFORE, reason)
         return found
 

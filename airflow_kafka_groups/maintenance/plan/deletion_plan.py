@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
@@ -29,6 +30,7 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, json_b
 
 NAMED_BY_HAND = "explicit"
 """Stands for the snapshot's id in a plan of groups that were named: nobody has judged how long they were idle."""
+_MOST_TRIALS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,14 @@ class DeletionPlan(SealedPlan):
 
     ``body`` is the file of the groups, ``b""`` for a plan of an earlier version. ``evidence`` is what the judgement
     rests on, with a sentence for people, and ``families`` the families of groups in numbers; plans of earlier versions
-    lack them.
+    lack them. A ``trial`` was made by the command line: until it is applied, it is none of the cluster's runs.
     """
 
     groups: Sequence[PlannedGroup]
     kept: Sequence[KeptGroup]
     evidence: Mapping[str, Any] | None = None
     families: tuple[Mapping[str, Any], ...] = ()
+    trial: bool = False
     version: int = field(default=PLAN_FORMAT, init=False)
     body: bytes = field(init=False, repr=False, compare=False)
 
@@ -114,6 +117,7 @@ class DeletionPlan(SealedPlan):
             },
             **({} if self.view is None else {"view": self.view.to_json()}),
             **({"families": [dict(family) for family in self.families]} if self.families else {}),
+            **({"trial": True} if self.trial else {}),
         }
 
     def _set(self, **values: Any) -> None:
@@ -142,6 +146,7 @@ class DeletionPlan(SealedPlan):
                 **read_terms(data),
                 evidence=dict(data["evidence"]) if "evidence" in data else None,
                 families=tuple(map(dict, data.get("families", ()))),
+                trial=data.get("trial", False),
                 version=version,
                 groups=groups,
                 kept=kept,
@@ -181,12 +186,19 @@ def load_plan(layout: Layout, plan_id: str) -> DeletionPlan:
 
 
 def newest_plan(layout: Layout) -> str | None:
-    """Return the newest plan that was made by verdicts, not of groups that were named; ``None`` if there is none.
+    """Return the newest plan that was made by verdicts, a trial only where none of the newest plans is another.
 
-    Raises ``PlanError`` and ``StorageError``.
+    ``None`` if there is none. Raises ``PlanError`` and ``StorageError``.
     """
     newest_first = sorted(list_ids(layout.root / PLANS), reverse=True)
-    return next((id_ for id_ in newest_first if _read_header(layout, id_).get("snapshot_id") != NAMED_BY_HAND), None)
+    headers = ((id_, _read_header(layout, id_)) for id_ in newest_first)
+    judged = ((id_, data.get("trial")) for id_, data in headers if data.get("snapshot_id") != NAMED_BY_HAND)
+    newest: str | None = None
+    for id_, trial in islice(judged, _MOST_TRIALS):
+        newest = newest or id_
+        if not trial:
+            return id_
+    return newest
 
 
 def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | KeptGroup | None:

@@ -60,6 +60,7 @@ def make_plan(
     owners: OwnerRules = NO_OWNERS,
     notices: Mapping[str, Notice] | None = None,
     kept_alive: Mapping[str, KeptAlive] | None = None,
+    trial: bool = False,
 ) -> DeletionPlan:
     """Make a plan, which may be empty.
 
@@ -69,6 +70,7 @@ def make_plan(
     :param owners: how owners are found. Default: there are none.
     :param notices: the notices that were given, by group. Default: none.
     :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
+    :param trial: whether it is none of the cluster's runs until it is applied. Default false.
 
     Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
     from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
@@ -139,6 +141,7 @@ def make_plan(
         view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
         evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
         families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}, fast),
+        trial=trial,
     )
 
 

@@ -30,6 +30,7 @@ def plan_snapshot(
     lease_group_id: str,
     file: PolicyFile | None = None,
     offsets_retention_minutes: int | None = None,
+    trial: bool = False,
 ) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
@@ -39,6 +40,7 @@ def plan_snapshot(
     :param lease_group_id: the lease of the connection; others on the cluster are a warning.
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
     :param offsets_retention_minutes: the brokers' setting. Default: what the snapshot has of it.
+    :param trial: whether it is none of the cluster's runs until it is applied. Default false.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
@@ -70,6 +72,7 @@ def plan_snapshot(
         owners=NO_OWNERS if file is None else file.owners,
         kept_alive=kept_alive,
         notices=read_notices(layout, cluster_id, bounded.rules),
+        trial=trial,
     )
     return plan, save_plan(layout, plan)
 

@@ -64,7 +64,10 @@ class ReportFacts:
 
 
 def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> ReportFacts:
-    """Read the facts of a plan, and put its entry into the trend; one of groups that were named is none of its runs."""
+    """Read the facts of a plan, and put its entry into the trend, if it is one of the cluster's runs.
+
+    A plan of groups that were named is none, nor is one of the command line before it is applied.
+    """
     notes: list[str] = []
 
     def read(what: str, fact: Callable[[], _Fact], otherwise: _Fact) -> _Fact:
@@ -76,9 +79,10 @@ def gather_facts(layout: Layout, plan: DeletionPlan, point: TrendPoint) -> Repor
             return otherwise
 
     named = plan.snapshot_id == NAMED_BY_HAND
+    runs = [] if named or (plan.trial and point.dry_run is not False) else [point]
     return ReportFacts(
         judged={} if named else read("idle times and lag of all groups", lambda: _judged(layout, plan), {}),
-        trend=read("the trend", lambda: update_trend(layout, None if named else point), [] if named else [point]),
+        trend=read("the trend", lambda: update_trend(layout, *runs), runs),
         kept_alive=read("keep-alive runs", lambda: _kept_alive(layout, plan), NO_KEEP_ALIVE),
         storage=str(layout.base),
         pruned=read("pruned topics", lambda: prunings(layout, plan.kafka_cluster_id, plan.created_at), []),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.deletion.audit import records_of_plan
+from airflow_kafka_groups.maintenance.deletion.audit import NO_END, records_of_plan
+from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.json_files import is_there
 from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
@@ -22,9 +23,14 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_no
 
 @collection_paused()
 def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
-    """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records."""
+    """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records.
+
+    After the plan was applied, a dry run changes nothing: the page is what that run left, with what was known then.
+    """
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
     used, dry_run = runs_that_count(list(records.values()))
+    if dry_run is False and next(reversed(records.values()))["dry_run"] and _shows(layout.report(plan.plan_id), used):
+        return str(layout.report(plan.plan_id)), list(records.values())
     point = point_of(plan, merge_outcomes(used), dry_run=dry_run)
     facts = gather_facts(layout, plan, point)
     files = _files(layout, plan, list(records))
@@ -41,6 +47,12 @@ def write_report(layout: Layout, plan_id: str, html: str) -> StoragePath:
     """Write the page, replacing an older one."""
     path = layout.report(plan_id)
     return write_file(path.parent, path.name, html.encode("utf-8", "replace"))
+
+
+def _shows(page: StoragePath, records: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a page has all of these runs, each with its end."""
+    html = read_file(page) or b""
+    return NO_END.encode() not in html and all(record["run_id"].encode() in html for record in records)
 
 
 def _files(layout: Layout, plan: DeletionPlan, audits: Sequence[str]) -> dict[str, str]:

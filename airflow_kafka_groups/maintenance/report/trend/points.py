@@ -96,10 +96,10 @@ def point_of(
     )
 
 
-def update_trend(layout: Layout, point: TrendPoint | None) -> list[TrendPoint]:
+def update_trend(layout: Layout, point: TrendPoint | None = None) -> list[TrendPoint]:
     """Put an entry into the file, and return all of them, oldest first.
 
-    :param point: the entry; it replaces an earlier one of the same plan. ``None`` writes nothing.
+    :param point: the entry; it replaces an earlier one of the same plan. Default: nothing is written.
 
     Raises ``MaintenanceError`` for a file of a newer version, and ``StorageError``; the file is left as it is then.
     """
@@ -143,7 +143,9 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
             entry |= {"created_at": header["created_at"], "counts": header["counts"]}
             point = TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))})
-            found.append(_with_runs(layout, point, header["kafka_cluster_id"]))
+            point = _with_runs(layout, point, header["kafka_cluster_id"])
+            if not header.get("trial") or point.dry_run is False:
+                found.append(point)
         except StorageError:  # what is left out now would be left out for good
             raise
         except (MaintenanceError, *_DAMAGED) as exc:
