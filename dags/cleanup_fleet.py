@@ -48,6 +48,7 @@ with DAG(
         "pre_execute": refuse_unknown_conf,
         "retries": 2,
         "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(hours=12),
     },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,

@@ -7,7 +7,7 @@ group was used meanwhile, and `confirm` waits until the offsets are committed. S
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param, chain
 
@@ -47,7 +47,7 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={**dag_params(*SCOPE), **FORM},
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf},
+    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(days=1)},
     tags=["kafka", "consumer-groups", "spark"],
     doc_md=__doc__,
 ):

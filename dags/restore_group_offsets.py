@@ -6,7 +6,7 @@ before anything is changed.
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
@@ -22,7 +22,7 @@ with DAG(
     start_date=datetime(2026, 1, 1),
     max_active_runs=1,
     params=dag_params("plan_id", "group_ids", "overwrite", "dry_run", *SCOPE),
-    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf},
+    default_args={**scope_arguments(), "pre_execute": refuse_unknown_conf, "execution_timeout": timedelta(hours=12)},
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

@@ -41,7 +41,12 @@ with DAG(
     catchup=False,
     max_active_runs=1,
     params={**dag_params(*SCOPE), "groups_in_a_range": Param(1_000, **GROUPS)},
-    default_args={"pre_execute": refuse_unknown_conf, "retries": 2, "retry_delay": timedelta(minutes=1)},
+    default_args={
+        "pre_execute": refuse_unknown_conf,
+        "retries": 2,
+        "retry_delay": timedelta(minutes=1),
+        "execution_timeout": timedelta(hours=2),
+    },
     tags=["kafka", "consumer-groups"],
     doc_md=__doc__,
 ):

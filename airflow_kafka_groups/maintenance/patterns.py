@@ -1,9 +1,9 @@
 """Group filters: include and exclude patterns over group ids, and prefixes that are always protected.
 
-A pattern is a case-sensitive shell glob (``*``, ``?``, ``[abc]``), or ``re:`` followed by a regular expression that
-must match the complete id. An id is selected if it matches an include pattern and neither an exclude nor a protected
-pattern. Brokers allow the empty group id. Only ``*`` as an include pattern, which is also the default, and ``re:``
-patterns select it; a plan takes ``*`` for ``?*`` (see ``with_a_name``).
+A pattern is a case-sensitive shell glob (``*``, ``?``, ``[abc]``), or ``re:`` followed by a regular expression of RE2
+that must match the complete id. An id is selected if it matches an include pattern, and neither an exclude nor a
+protected pattern. Brokers allow the empty group id. Only ``*`` as an include pattern, which is also the default, and
+``re:`` patterns select it; a plan takes ``*`` for ``?*`` (see ``with_a_name``).
 
 Patterns that keep groups match generously: they also keep the group with exactly the pattern's spelling (the glob
 ``job[1]`` does not match itself), ids that differ only in Unicode composition (macOS decomposes é into two characters),
@@ -16,15 +16,14 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
 from functools import lru_cache
-from itertools import compress
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.shown import with_links
 from airflow_kafka_groups.models import LEASE_GROUP_ID
+from airflow_kafka_groups.models.regexes import RegexSet, compile_regex
 
 EVERYTHING = ("*",)
 EMPTY_ID = "re:^$"
@@ -54,6 +53,9 @@ ALWAYS_PROTECTED = (f"*{LEASE_GROUP_ID}",)
 """Groups that no policy can release: the lease's group, with any prefix, because it keeps runs apart."""
 
 _REGEX = "re:"
+_GLOB_PART = re.compile(r"\*+|\[(?>!?\]?)[^\]]*\]|.", re.DOTALL)
+_POSIX = re.compile(r"\[:\^?\w+:\]")
+_SET_PART = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +70,14 @@ class GroupFilter:
     include: tuple[str, ...] = EVERYTHING
     exclude: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
-    _include: PatternSet = field(init=False, repr=False, compare=False)
-    _exclude: KeepingPatterns = field(init=False, repr=False, compare=False)
-    _protected: KeepingPatterns = field(init=False, repr=False, compare=False)
+    _all: PatternSet = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("include", "exclude", "protected"):
             object.__setattr__(self, name, check_patterns(name, getattr(self, name)))
-        include = tuple(_EVERY_ID if pattern == "*" else pattern for pattern in self.include)
-        object.__setattr__(self, "_include", PatternSet("include", include))
-        object.__setattr__(self, "_exclude", KeepingPatterns("exclude", self.exclude))
-        object.__setattr__(self, "_protected", KeepingPatterns("protected", self.protected))
+        keeping = (*self.protected, *self.exclude)
+        include = (_EVERY_ID if pattern == "*" else pattern for pattern in self.include)
+        object.__setattr__(self, "_all", PatternSet((*keeping, *include), keeping=range(len(keeping))))
 
     def selects(self, group_id: str) -> bool:
         """Return whether the group is selected."""
@@ -86,88 +85,57 @@ class GroupFilter:
 
     def why_not(self, group_id: str) -> str | None:
         """Return why a group is not selected, or ``None`` if it is."""
-        if (pattern := self._protected.keeper(group_id)) is not None:
-            return f"protected by the pattern {pattern!r}"
-        if (pattern := self._exclude.keeper(group_id)) is not None:
-            return f"excluded by the pattern {pattern!r}"
-        if not self._include.match(group_id):
+        first = self._all.first(group_id)
+        if first is None:
             return "matches no include pattern"
+        if first < len(self.protected):
+            return f"protected by the pattern {self.protected[first]!r}"
+        if (excluded := first - len(self.protected)) < len(self.exclude):
+            return f"excluded by the pattern {self.exclude[excluded]!r}"
         return None
 
     def refused(self, group_ids: Sequence[str]) -> dict[str, str]:
         """Return the groups that are not selected, with the reason: ``why_not`` of many at once."""
-        selected = self._include.matching(group_ids)
-        selected -= self._protected.keeping(group_ids) | self._exclude.keeping(group_ids)
-        left = [group_id for group_id in group_ids if group_id not in selected]
-        return {group_id: reason for group_id in left if (reason := self.why_not(group_id)) is not None}
+        return {group_id: reason for group_id in group_ids if (reason := self.why_not(group_id)) is not None}
 
     def protects(self, group_id: str) -> bool:
         """Return whether a protected pattern keeps the group."""
-        return self._protected.keeper(group_id) is not None
+        first = self._all.first(group_id)
+        return first is not None and first < len(self.protected)
 
 
 class PatternSet:
-    """Compiled patterns. All globs are one expression, so that most ids are settled by a single match."""
+    """Patterns, compiled together: one pass over an id finds those that match it.
 
-    def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
-        self.expressions = tuple(_compile(name, pattern) for pattern in patterns)
-        # Regular expressions stay apart: flags and numbered groups of one would change the meaning of another.
-        globs = [each.pattern for given, each in zip(patterns, self.expressions, strict=True) if not is_regex(given)]
-        regexes = [each for given, each in zip(patterns, self.expressions, strict=True) if is_regex(given)]
-        self._any = tuple([re.compile("|".join(globs)), *regexes] if globs else regexes)
+    :param patterns: valid ones.
+    :param keeping: the numbers of patterns that keep groups: they match generously, see the module. Default: none.
+    """
 
-    def match(self, group_id: str) -> bool:
+    def __init__(self, patterns: Sequence[str], *, keeping: Container[int] = ()) -> None:
+        compiled = [
+            (number, number in keeping, expression)
+            for number, pattern in enumerate(patterns)
+            for expression in (_keeping(pattern) if number in keeping else [_expression(pattern)])
+        ]
+        self._numbers = [number for number, _, _ in compiled]
+        self._keeping = [keeps for _, keeps, _ in compiled]
+        self._keeps = any(self._keeping)
+        self._set = RegexSet([expression for _, _, expression in compiled])
+
+    def matching(self, text: str) -> list[int]:
+        """Return the numbers of the patterns that match the complete id, some of them repeatedly."""
+        found = [self._numbers[each] for each in self._set.matching(text)]
+        if self._keeps and not text.isascii() and (composed := _composed(text)) != text:
+            found += [self._numbers[each] for each in self._set.matching(composed) if self._keeping[each]]
+        return found
+
+    def match(self, text: str) -> bool:
         """Return whether a pattern matches the complete id."""
-        for expression in self._any:  # noqa: SIM110  # a generator takes twice as long
-            if expression.fullmatch(group_id):
-                return True
-        return False
+        return bool(self.matching(text))
 
-    def matching(self, group_ids: Sequence[str]) -> set[str]:
-        """Return the ids that a pattern matches."""
-        found: set[str] = set()
-        for expression in self._any:
-            found.update(compress(group_ids, map(expression.fullmatch, group_ids)))
-        return found
-
-
-class KeepingPatterns:
-    """Patterns that keep groups: they match generously, see the module."""
-
-    def __init__(self, name: str, patterns: tuple[str, ...]) -> None:
-        spelled = [(pattern, spelling) for pattern in patterns for spelling in _spellings(pattern)]
-        self._patterns, self._spellings = [pattern for pattern, _ in spelled], [spelling for _, spelling in spelled]
-        self._known_spellings = frozenset(self._spellings)
-        self._compiled = PatternSet(name, tuple(self._spellings))
-
-    def keeps(self, group_id: str) -> bool:
-        """Return whether a pattern keeps the group."""
-        if group_id in self._known_spellings or self._compiled.match(group_id):
-            return True
-        if group_id.isascii():
-            return False
-        composed = _composed(group_id)
-        return composed in self._known_spellings or self._compiled.match(composed)
-
-    def keeping(self, group_ids: Sequence[str]) -> set[str]:
-        """Return the groups that a pattern keeps."""
-        found = self._compiled.matching(group_ids)
-        found.update(self._known_spellings.intersection(group_ids))
-        if not all(map(str.isascii, group_ids)):
-            found.update(filter(self.keeps, group_ids))
-        return found
-
-    def keeper(self, group_id: str) -> str | None:
-        """Return the first pattern that keeps the group."""
-        if not self.keeps(group_id):
-            return None
-        composed = _composed(group_id)
-        for pattern, spelling, expression in zip(
-            self._patterns, self._spellings, self._compiled.expressions, strict=True
-        ):
-            if expression.fullmatch(group_id) or expression.fullmatch(composed) or spelling == composed:
-                return pattern
-        return None
+    def first(self, text: str) -> int | None:
+        """Return the number of the first pattern that matches the complete id."""
+        return min(self.matching(text), default=None)
 
 
 def with_a_name(include: Iterable[str]) -> tuple[str, ...]:
@@ -190,22 +158,26 @@ def check_patterns(name: str, patterns: Iterable[str]) -> tuple[str, ...]:
     except TypeError:
         raise ConfigurationError(name, patterns, "must be a list of patterns, such as ['team-a.*']") from None
     for pattern in checked:
-        _compile(name, pattern)
+        _check(name, pattern)
     return checked
 
 
-def keeping_expressions(patterns: Iterable[str]) -> list[str]:
+def keeping_expressions(field: str, patterns: Iterable[str]) -> list[str]:
     """Return regular expressions of which one matches an id completely, or its composed form, if patterns keep it.
 
-    They are for programs with another version of Python.
+    They are for programs that match by Python's ``re``. Raises ``ConfigurationError`` for a pattern that it does not
+    know, or reads otherwise.
     """
     found = list[str]()
-    for pattern in (spelling for given in patterns for spelling in _spellings(given)):
-        if is_regex(pattern):
-            found.append(pattern.removeprefix(_REGEX))
-        else:
-            found.append(rf"(?!\Z){glob_expression(pattern)}")
-        found.append(re.escape(pattern))  # as ``KeepingPatterns`` keeps it
+    for pattern in patterns:
+        is_same = not (is_regex(pattern) and _POSIX.search(pattern))
+        try:
+            _ = is_same and re.compile(_expression(pattern))
+        except re.error:
+            is_same = False
+        if not is_same:
+            raise ConfigurationError(field, pattern, "write it as Python's re knows it, too, by which Spark jobs match")
+        found += _keeping(pattern)
     return list(dict.fromkeys(found))
 
 
@@ -256,27 +228,17 @@ def check_group_ids(group_ids: Iterable[str], *, allow_empty: bool = False) -> l
     return list(dict.fromkeys(given))
 
 
-def _compile(name: str, pattern: object) -> re.Pattern[str]:
+def _check(name: str, pattern: object) -> None:
     if not isinstance(pattern, str):
         raise ConfigurationError(name, pattern, "every pattern must be a string: put it in quotes")
     if not pattern or pattern == _REGEX:
         raise ConfigurationError(name, pattern, "remove the empty pattern; '*' matches every group")
-    if not is_regex(pattern):
-        if pattern != pattern.strip():
-            raise ConfigurationError(
-                name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
-            )
-        return _compile_glob(pattern)
-    try:
-        return re.compile(pattern.removeprefix(_REGEX))
-    except re.error as exc:
-        raise ConfigurationError(name, pattern, f"correct the regular expression: {exc}") from None
-
-
-@lru_cache(maxsize=1024)
-def _compile_glob(pattern: str) -> re.Pattern[str]:
-    # Rules and owners that are given by "*" are about groups that a list visibly shows.
-    return re.compile(f"(?!\\Z){translate(pattern)}")
+    if not is_regex(pattern) and pattern != pattern.strip():
+        raise ConfigurationError(
+            name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
+        )
+    for spelling in () if pattern.isascii() and not is_regex(pattern) else _spellings(pattern):  # a glob is valid
+        compile_regex(name, _expression(spelling), pattern)
 
 
 def is_regex(pattern: str) -> bool:
@@ -284,9 +246,43 @@ def is_regex(pattern: str) -> bool:
     return pattern.startswith(_REGEX)
 
 
-def glob_expression(glob: str) -> str:
-    """Return a glob as a regular expression without its end, which versions of Python write in different ways."""
-    return translate(glob).removesuffix(r"\Z").removesuffix(r"\z")
+@lru_cache(maxsize=1024)
+def glob_expression(glob: str, *, star: str = ".*") -> str:
+    """Return a glob as a regular expression, which RE2 and Python's ``re`` read alike.
+
+    :param star: what ``*`` becomes. Default: as many characters as possible.
+    """
+    parts = (_part(found[0], star) for found in _GLOB_PART.finditer(glob))
+    return f"(?s:{''.join(parts)})"
+
+
+def _part(part: str, star: str) -> str:
+    if part[0] == "*":
+        return star
+    if part == "?":
+        return "."
+    if len(part) == 1:
+        return re.escape(part)
+    inside, negated = (part[2:-1], "^") if part[1] == "!" else (part[1:-1], "")
+    found = ""
+    for first, last, one in _SET_PART.findall(inside):
+        if one or first <= last:  # a range that ends before it begins has nothing in it
+            found += re.escape(one) if one else f"{re.escape(first)}-{re.escape(last)}"
+    if not found:
+        return "." if negated else f"[^\\x00-{chr(0x10FFFF)}]"
+    return f"[{negated}{found}]"
+
+
+def _expression(pattern: str) -> str:
+    if is_regex(pattern):
+        return pattern.removeprefix(_REGEX)
+    # Rules and owners that are given by "*" are about groups that a list visibly shows.
+    return glob_expression(pattern) if pattern.strip("*") else "(?s:.+)"
+
+
+def _keeping(pattern: str) -> list[str]:
+    """Return the expressions by which a pattern keeps groups: also the one with exactly its spelling."""
+    return [each for spelling in _spellings(pattern) for each in (_expression(spelling), re.escape(spelling))]
 
 
 def _composed(text: str) -> str:

@@ -23,23 +23,27 @@ from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from tests.fakes.admin import FakeAdmin
-from tests.fakes.groups import Ticking
+from tests.fakes.groups import NOW
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import judge
 
 GROUPS, RULES = 50_000, 50
 
 
-def policy_text(rules: int) -> str:
-    """Return a policy: most rules by pattern and owner, some by family, topic and type, and one for the rest."""
+def policy_text(rules: int, *, regexes: bool = False) -> str:
+    """Return a policy: most rules by pattern and owner, some by family, topic and type, and one for the rest.
+
+    :param regexes: whether all rules but the last match by a regular expression instead.
+    """
     lines = ["version: 1", 'owner_from_id: "{owner}.*"', "rules:"]
-    kinds = (
+    kinds: tuple[str, ...] = (
         "groups: ['team{n}.*', 'svc{n}-*'], except: '*.keep'",
         "owners: team{n}",
         "groups: 're:batch{n}-[0-9]+'",
         "families: uuid, groups: 'app{n}-*'",
         "topics: 'topic{n}-*', types: classic",
     )
+    kinds = ("groups: 're:(team|batch|app){n}0[.-].*[0-9a-f]+'",) if regexes else kinds
     for n in range(rules - 1):
         action = "keep" if n % 7 == 0 else "delete"
         lines.append(
@@ -55,16 +59,16 @@ def group_id(number: int) -> str:
     return names[number % 3]
 
 
-async def measure(groups: int, rules: int, folder: Path) -> dict[str, float]:
+async def measure(groups: int, rules: int, folder: Path, *, regexes: bool = False) -> dict[str, float]:
     """Return what was planned, and the processor seconds of it."""
     admin = FakeAdmin()
     for number in range(groups):
         admin.add(group_id(number), (f"topic{number % 50}-x", 0, 5))
     layout = Layout(folder, "prod")
-    summary = await take_snapshot(admin, layout, now=Ticking())
+    summary = await take_snapshot(admin, layout, now=lambda: NOW)
     verdicts = verdicts_of(judge(SnapshotReader(layout, summary.snapshot_id)))
     path = folder / "policy.yaml"
-    path.write_text(policy_text(rules))
+    path.write_text(policy_text(rules, regexes=regexes))
     before = processor_seconds()
     file = load_policy(path)
     loaded = processor_seconds()
@@ -95,9 +99,10 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument("--groups", type=int, default=GROUPS, help=f"number of groups (default: {GROUPS})")
     parser.add_argument("--rules", type=int, default=RULES, help=f"number of rules (default: {RULES})")
+    parser.add_argument("--regexes", action="store_true", help="all rules match by a regular expression")
     args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(asyncio.run(measure(args.groups, args.rules, Path(folder)))))
+        print(json.dumps(asyncio.run(measure(args.groups, args.rules, Path(folder), regexes=args.regexes))))
     return 0
 
 

@@ -20,6 +20,7 @@ from airflow_kafka_groups.maintenance.backup import file, planned
 from airflow_kafka_groups.maintenance.journal import files, journal
 from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.models.regexes import RegexSet
 from tests.campaign.actions import run_steps
 from tests.campaign.ending import check_end
 from tests.campaign.process import Loops
@@ -164,13 +165,14 @@ def quick() -> Iterator[Loops]:
     pyarrow.set_cpu_count(1)
     loops = Loops()
     file._verified_blocks = blocks
-    compile_pattern = patterns._compile
-    patterns._compile = lru_cache(None)(compile_pattern)
+    compile_set = RegexSet
+    compiled = lru_cache(1_000)(compile_set)
+    setattr(patterns, "RegexSet", lambda expressions: compiled(tuple(expressions)))  # noqa: B010 - it is a class
     try:
         yield loops
     finally:
         file._verified_blocks = decode
-        patterns._compile = compile_pattern
+        setattr(patterns, "RegexSet", compile_set)  # noqa: B010
         files.READERS = readers
         pyarrow.set_cpu_count(cpus)
         logging.disable(logging.NOTSET)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from typing import SupportsIndex, TypeVar, cast
 
@@ -16,6 +15,7 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.models.regexes import RegexSet, compile_regex
 
 E = TypeVar("E", bound=Enum)
 Some = TypeVar("Some")
@@ -201,14 +201,11 @@ def members_of(kind: type[E], values: Iterable[E | str], name: str) -> tuple[E, 
     return tuple(found)
 
 
-def pattern_of(text: str | None) -> re.Pattern[str] | None:
-    """Compile a regular expression for group ids.
-
-    Raises ``ConfigurationError`` when it is not one.
-    """
+def pattern_of(text: str | None) -> Callable[[str], object] | None:
+    """Compile a regular expression for group ids, and return what matches it. Raises ``ConfigurationError``."""
     if text is None:
         return None
-    try:
-        return re.compile(text)
-    except (re.error, TypeError) as error:
-        raise ConfigurationError("group_id_pattern", text, f"is not a regular expression: {error}") from error
+    if not isinstance(text, str):
+        raise ConfigurationError("group_id_pattern", text, "is not a regular expression: give a string")
+    compile_regex("group_id_pattern", text, text)
+    return RegexSet([text]).matching

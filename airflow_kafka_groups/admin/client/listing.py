@@ -99,7 +99,7 @@ async def list_groups(
         for listing in found
         if (not wanted_states or listing.state in wanted_states)
         and (not wanted_types or listing.type in wanted_types)
-        and (pattern is None or pattern.fullmatch(listing.group_id))
+        and (pattern is None or pattern(listing.group_id))
     ]
     errors |= moved
     leaderless = before.leaderless_partitions()

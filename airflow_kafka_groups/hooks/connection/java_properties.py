@@ -38,7 +38,7 @@ def java_properties(settings: ConnectionSettings) -> dict[str, str]:
     if settings.read_only:
         made[READ_ONLY] = "true"
     if settings.protected_groups:
-        made[PROTECTED] = json.dumps(keeping_expressions(settings.protected_groups))
+        made[PROTECTED] = json.dumps(keeping_expressions("protected_groups", settings.protected_groups))
     return made
 
 

@@ -27,7 +27,7 @@ class Covering:
     @cached_property
     def _simple(self) -> PatternSet:
         # A glob with stars alone that matches the spelling of another one without brackets matches all that it matches.
-        return PatternSet("groups", tuple(filter(_is_simple, self.patterns)))
+        return PatternSet(tuple(filter(_is_simple, self.patterns)))
 
     def covers(self, later: Sequence[str]) -> bool:
         """Return whether they match all that others match. None at all match everything."""

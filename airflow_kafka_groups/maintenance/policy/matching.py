@@ -5,18 +5,19 @@ A condition can be undecided, because the type, the topics or the last client of
 group, it is kept. Rules that keep match generously, as protecting patterns do (see ``patterns``); rules that delete
 match exactly.
 
-Patterns are compiled once, and rules are taken one after the other over the groups that are left: 50,000 groups and 50
-rules take about a second.
+The patterns of all rules are compiled together, and one pass over an id finds those that match: a policy of 1,000 rules
+takes little longer than one of 10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import repeat
 from typing import NamedTuple
 
-from airflow_kafka_groups.maintenance.patterns import KeepingPatterns, PatternSet
+from airflow_kafka_groups.maintenance.patterns import PatternSet
 from airflow_kafka_groups.maintenance.policy.families import family_of
 from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
 from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleFacts
@@ -80,34 +81,24 @@ class RuleMatcher:
             raise ValueError("the last rule has to match every group")
         self._rules = tuple(rules)
         by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
-        self._compiled = [(_ids(rule), _conditions(rule, by_client)) for rule in rules]
+        self._plain = list(map(Ruling, rules))
+        self._ids = _RuleIds(rules)
+        self._conditions = [_conditions(rule, by_client) for rule in rules]
 
     def rule_for(self, facts: RuleFacts) -> Ruling:
         """Return the ruling for one group."""
-        return self.rule_all([facts])[0]
+        undecided = list[int]()
+        for place in self._ids.of(facts.group_id):
+            outcome = _all(self._conditions[place], facts)
+            if outcome:
+                return self._strictest(place, undecided) if undecided else self._plain[place]
+            if outcome is None:
+                undecided.append(place)
+        raise AssertionError("the last rule matches every group")
 
     def rule_all(self, groups: Sequence[RuleFacts]) -> list[Ruling]:
         """Return the ruling for each group, in the same order."""
-        decided = [len(self._rules) - 1] * len(groups)
-        undecided: dict[int, list[int]] = {}
-        left: Sequence[int] = range(len(groups))
-        for place, (matches, conditions) in enumerate(self._compiled[:-1]):
-            hits = left if matches is None else [number for number in left if matches(groups[number].group_id)]
-            certain = set()
-            for number in hits:
-                outcome = _all(conditions, groups[number])
-                if outcome:
-                    decided[number] = place
-                    certain.add(number)
-                elif outcome is None:
-                    undecided.setdefault(number, []).append(place)
-            if certain:
-                left = [number for number in left if number not in certain]
-        plain = [Ruling(rule) for rule in self._rules]
-        rulings = [plain[place] for place in decided]
-        for number, places in undecided.items():
-            rulings[number] = self._strictest(decided[number], places)
-        return rulings
+        return list(map(self.rule_for, groups))
 
     def _strictest(self, decided: int, undecided: Sequence[int]) -> Ruling:
         certain, others = self._rules[decided], [self._rules[place] for place in undecided]
@@ -152,8 +143,9 @@ class RulesBefore:
         self._rules, self._topics_hidden = rules, topics_hidden
         self._place = {rule.name: number for number, rule in enumerate(rules)}
         self._by_client = any(rule.match.clients for rule in rules)  # then owners are found by last client, too
+        self._ids = _RuleIds(rules)
         self._open = [
-            (number, rule, _ids(rule))
+            (number, rule)
             for number, rule in enumerate(rules)
             if rule.deletes and self._is_open(rule.match, unknown_type=True, unknown_owner=True)
         ]
@@ -164,7 +156,8 @@ class RulesBefore:
         if place is None:
             return [rule for rule in self._rules if rule.deletes]
         decided = self._rules[place]
-        return [decided, *(rule for number, rule, ids in self._open if number < place and self._may(rule, ids, group))]
+        by_id = set(self._ids.of(group.group_id))
+        return [decided, *(r for number, r in self._open if number < place and number in by_id and self._may(r, group))]
 
     def most(self, group: Decided, demand: Callable[[Rule], float]) -> float:
         """Return the most that one of these rules demands of a group.
@@ -173,7 +166,7 @@ class RulesBefore:
         """
         return max(map(demand, self.of(group)), default=0.0)
 
-    def _may(self, rule: Rule, ids: Callable[[str], bool] | None, group: Decided) -> bool:
+    def _may(self, rule: Rule, group: Decided) -> bool:
         unknown_type = group.group_type == GroupType.UNKNOWN.value
         of_rule = bool(self._rules[self._place[group.rule or ""]].owner)  # then the group's own is not known here
         if rule.match.types and not unknown_type and group.group_type not in rule.match.types:
@@ -182,7 +175,7 @@ class RulesBefore:
         if rule.match.owners and not unknown_owner and not of_rule and group.owner not in rule.match.owners:
             return False
         may = self._is_open(rule.match, unknown_type=unknown_type, unknown_owner=unknown_owner)
-        return may and (ids is None or ids(group.group_id)) and _of_family(group.group_id, rule.match)
+        return may and _of_family(group.group_id, rule.match)
 
     def _is_open(self, match: Match, *, unknown_type: bool, unknown_owner: bool) -> bool:
         return bool(
@@ -225,26 +218,35 @@ def matches_exactly(rule: Rule, group_id: str) -> bool:
 
     :param rule: a rule that decided about the group. Rules that do not delete groups match generously.
     """
-    matches = _ids(rule, exactly=True)
-    return matches is None or matches(group_id)
+    return bool(_RuleIds([rule], exactly=True).of(group_id))
 
 
-def _ids(rule: Rule, *, exactly: bool | None = None) -> Callable[[str], bool] | None:
-    """Return whether an id matches the rule's patterns, as a function; ``None`` for a rule without any."""
-    match = rule.match
-    if not match.groups and not match.excepted:
-        return None
-    wanted: Callable[[str], bool]
-    unwanted: Callable[[str], bool]
-    if rule.deletes if exactly is None else exactly:
-        wanted, unwanted = PatternSet("groups", match.groups).match, KeepingPatterns("except", match.excepted).keeps
-    else:
-        wanted, unwanted = KeepingPatterns("groups", match.groups).keeps, PatternSet("except", match.excepted).match
-    if not match.excepted:
-        return wanted
-    if not match.groups:
-        return lambda group_id: not unwanted(group_id)
-    return lambda group_id: wanted(group_id) and not unwanted(group_id)
+class _RuleIds:
+    """The patterns of many rules over ids, compiled together: one pass over an id finds the rules that match it.
+
+    :param exactly: whether they match as rules that delete do. Default: as each rule does.
+    """
+
+    def __init__(self, rules: Sequence[Rule], *, exactly: bool | None = None) -> None:
+        patterns, keeping = list[str](), set[int]()
+        self._meant = list[tuple[int, bool]]()
+        for place, rule in enumerate(rules):
+            deletes = rule.deletes if exactly is None else exactly
+            for wanted, given in ((True, rule.match.groups), (False, rule.match.excepted)):
+                if wanted != deletes:
+                    keeping.update(range(len(patterns), len(patterns) + len(given)))
+                patterns += given
+                self._meant += [(place, wanted)] * len(given)
+        self._without = frozenset(place for place, rule in enumerate(rules) if not rule.match.groups)
+        self._patterns = PatternSet(patterns, keeping=keeping)
+
+    def of(self, group_id: str) -> list[int]:
+        """Return the places of the rules whose patterns match an id, in order; a rule without any matches each."""
+        found: tuple[set[int], set[int]] = set(self._without), set()
+        for number in self._patterns.matching(group_id):
+            place, wanted = self._meant[number]
+            found[not wanted].add(place)
+        return sorted(found[0] - found[1])
 
 
 def _conditions(rule: Rule, by_client: bool) -> list[_Condition]:
@@ -261,15 +263,11 @@ def _conditions(rule: Rule, by_client: bool) -> list[_Condition]:
     if match.families:
         found.append(lambda facts: facts.shape in match.families or facts.family in match.families)
     if match.topics:
-        topics = PatternSet("topics", match.topics)
-        found.append(lambda facts: None if facts.topics is None else any(map(topics.match, facts.topics)))
+        of_topic = lru_cache(maxsize=1 << 16)(PatternSet(match.topics).match)  # many groups read the same topics
+        found.append(lambda facts: None if facts.topics is None else any(map(of_topic, facts.topics)))
     if match.clients:
         # A client id may have any letters; a topic has none that patterns could match generously.
-        of_client = (
-            PatternSet("clients", match.clients).match
-            if rule.deletes
-            else KeepingPatterns("clients", match.clients).keeps
-        )
+        of_client = PatternSet(match.clients, keeping=() if rule.deletes else range(len(match.clients))).match
         found.append(lambda facts: None if facts.client is None else of_client(facts.client))
     return found
 

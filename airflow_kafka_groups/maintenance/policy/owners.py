@@ -6,18 +6,19 @@ The last client is known in plans by a policy with a rule that matches by it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from fnmatch import translate
 from functools import cached_property
-from itertools import groupby
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import PatternSet, check_patterns, glob_expression, is_regex
+from airflow_kafka_groups.models.regexes import compile_regex
+
+if TYPE_CHECKING:
+    import re2
 
 PLACEHOLDER = "{owner}"
-_Finder: TypeAlias = Callable[[str], str | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,12 +46,11 @@ class OwnerRules:
 
         :param client: the client id that was last seen in the group; ``None`` if that is not known.
         """
-        for find in self._mapping:
-            if (owner := find(group_id)) is not None:
-                return owner
-        named = self._naming.fullmatch(group_id) if self._naming is not None else None
+        if (first := self._mapping.first(group_id)) is not None:
+            return self.mapping[first][1]
+        named = self._naming.fullmatch(group_id.encode()) if self._naming is not None else None
         if named is not None:
-            return named["owner"]
+            return str(named["owner"].decode())
         return client or None
 
     def contact_of(self, owner: str | None) -> str | None:
@@ -58,16 +58,11 @@ class OwnerRules:
         return self.contacts.get(owner or "", self.default_contact)
 
     @cached_property
-    def _mapping(self) -> list[_Finder]:
-        """The mapping in order. Globs that follow one another are one expression, whose group tells the owner."""
-        found: list[_Finder] = []
-        for are_regexes, items in groupby(self.mapping, key=lambda item: is_regex(item[0])):
-            run = list(items)
-            found += [_regex(*item) for item in run] if are_regexes else [_globs(run)]
-        return found
+    def _mapping(self) -> PatternSet:
+        return PatternSet([pattern for pattern, _ in self.mapping])
 
     @cached_property
-    def _naming(self) -> re.Pattern[str] | None:
+    def _naming(self) -> re2._Regexp | None:
         if self.naming is None:
             return None
         if is_regex(self.naming):
@@ -80,39 +75,8 @@ class OwnerRules:
         # An owner ends where the next character of the pattern begins: data-platform of data-platform.app with {owner}.
         stop = after[:1]
         owner = f"[^{re.escape(stop)}]+" if stop and stop not in "*?[" else ".+?"
-        first = re.sub(r"(?<!\\)\.\*(?!\?)", ".*?", glob_expression(before))
-        return re.compile(f"{first}(?P<owner>{owner}){glob_expression(after)}", re.DOTALL)
+        text = f"{glob_expression(before, star='.*?')}(?P<owner>(?s:{owner})){glob_expression(after)}"
+        return compile_regex("owner_from_id", text, self.naming)
 
 
 NO_OWNERS = OwnerRules()
-
-
-def _globs(run: Sequence[tuple[str, str]]) -> _Finder:
-    """Return what finds the owner of the first glob that matches.
-
-    Globs are looked up by what they begin with: thousands of owners in one expression would each be tried for each id.
-    """
-    by_beginning: dict[str, list[int]] = {}
-    for number, (glob, _) in enumerate(run):
-        by_beginning.setdefault(re.split(r"[*?\[]", glob, maxsplit=1)[0], []).append(number)
-    some = {
-        begin: re.compile("|".join(f"({translate(run[number][0])})" for number in numbers))
-        for begin, numbers in by_beginning.items()
-    }
-    lengths = sorted({len(begin) for begin in some})
-
-    def find(group_id: str) -> str | None:
-        first: int | None = None
-        for length in lengths if group_id else ():  # no glob matches the empty id
-            begin = group_id[:length]
-            if begin in some and (found := some[begin].match(group_id)) is not None and found.lastindex is not None:
-                number = by_beginning[begin][found.lastindex - 1]
-                first = number if first is None else min(first, number)
-        return None if first is None else run[first][1]
-
-    return find
-
-
-def _regex(pattern: str, owner: str) -> _Finder:
-    matches = PatternSet("owners", (pattern,)).match
-    return lambda group_id: owner if matches(group_id) else None

@@ -62,7 +62,9 @@ class KafkaProperties:
         if self.read_only:
             return "the Kafka connection is read-only"
         spellings = {group_id, unicodedata.normalize("NFC", group_id)}
-        if any(re.fullmatch(pattern, spelling) for pattern in self.protected for spelling in spellings):
+        # The connection's patterns are RE2's, whose \d and \w are ASCII, and whose (?i) is not.
+        ways = [(pattern, spelling) for pattern in self.protected for spelling in spellings]
+        if any(re.fullmatch(*way) or re.fullmatch(*way, re.ASCII) for way in ways):
             return f"the Kafka connection protects group {group_id!r}"
         return None
 
@@ -120,7 +122,7 @@ def _patterns(text: str, path: str) -> tuple[str, ...]:
     try:
         patterns = json.loads(text)
         for pattern in patterns:
-            re.compile(pattern)
+            re.compile(pattern, re.ASCII)
     except (ValueError, TypeError, re.error):
         raise ArgumentError(KAFKA_PROPERTIES, path, f"{PROTECTED} must be a JSON list of regular expressions") from None
     return tuple(patterns)

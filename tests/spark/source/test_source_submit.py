@@ -28,7 +28,7 @@ from tests.lab.workload.topics import create_topics
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 USER, SECRET = "reader", "hush-4d1f"
-LIBRARIES = (*ARROW, "kio", "aiokafka", "async_timeout", "packaging", "typing_extensions.py", "crc32c")
+LIBRARIES = (*ARROW, "kio", "aiokafka", "re2", "async_timeout", "packaging", "typing_extensions.py", "crc32c")
 SEEN = """
 import urllib.request
 from pathlib import Path
@@ -122,7 +122,7 @@ def test_a_python_without_the_libraries_says_what_it_lacks_and_what_to_do(tmp_pa
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
     assert said.startswith(f"ImportError: {python} on ")
-    assert "has no aiokafka: the data source kafka_groups needs kio, aiokafka, pyarrow in the Python" in said
+    assert "has no aiokafka: the data source kafka_groups needs kio, aiokafka, re2, pyarrow in the Python" in said
     assert "of every executor (PYSPARK_PYTHON): install them" in said
 
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from airflow_kafka_groups.maintenance.patterns import KeepingPatterns, keeping_expressions
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, keeping_expressions
 from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
 
 
@@ -74,8 +74,8 @@ def test_a_groups_name_is_no_link_and_can_be_copied_into_a_keep_file() -> None:
     for kind in ("text", "html", "slack"):
         assert re.findall(r"https?://\S+?(?=[\s<]|$)|www[.]|\w@", context[kind]) == ["https://airflow/r"], kind
     copied = [line.removeprefix("- ") for line in context["text"].splitlines() if line.startswith("- ")]
-    assert all(KeepingPatterns("keep", (line,)).keeps(name) for line, name in zip(copied, names, strict=True))
-    java = [keeping_expressions([line]) for line in copied]
+    assert all(GroupFilter(protected=(line,)).protects(name) for line, name in zip(copied, names, strict=True))
+    java = [keeping_expressions("", [line]) for line in copied]
     assert all(any(re.fullmatch(each, name) for each in some) for some, name in zip(java, names, strict=True))
 
 
@@ -90,15 +90,14 @@ def test_an_owner_writes_no_line_of_its_own_into_a_subject(owner: str | None, sh
 
 def test_a_group_whose_name_has_that_character_is_kept_by_its_name() -> None:
     name = "https:\u200b//x"
-    assert KeepingPatterns("keep", (name,)).keeps(name)
-    assert any(re.fullmatch(each, name) for each in keeping_expressions([name]))
+    assert GroupFilter(protected=(name,)).protects(name)
+    assert any(re.fullmatch(each, name) for each in keeping_expressions("", [name]))
 
 
 @pytest.mark.safety
 def test_a_pattern_that_has_that_character_for_itself_keeps_what_it_kept() -> None:
     """Without it, the first two kept nothing of theirs any more, the third kept every group, and the last was none."""
     for pattern in ("re:.*[\u200b\u200c\ufeff].*", "*[\u200b\u200c]*", "re:.*\u200b.*", "re:[^a]*[\u200b].*"):
-        kept = KeepingPatterns("keep", (pattern,))
-        assert kept.keeps("orders\u200b"), pattern
-        assert kept.keeper("orders\u200b") == pattern
-        assert not kept.keeps("orders"), pattern
+        kept = GroupFilter(protected=(pattern,))
+        assert kept.why_not("orders\u200b") == f"protected by the pattern {pattern!r}"
+        assert not kept.protects("orders"), pattern

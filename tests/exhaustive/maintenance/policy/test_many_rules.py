@@ -45,7 +45,7 @@ def policy(rules: int, protected: int = 0, last: str = "", owned: str = ", owner
 def compiled(folder: Path, text: str) -> int:
     """Return how many patterns were compiled to read a policy."""
     calls = list[int]()
-    with patch.object(PatternSet, "__init__", counting(calls, PatternSet.__init__, lambda _, __, some: len(some))):
+    with patch.object(PatternSet, "__init__", counting(calls, PatternSet.__init__, lambda _, some, **__: len(some))):
         policy_of(folder, text)
     return sum(calls)
 

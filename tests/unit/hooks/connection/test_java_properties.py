@@ -137,12 +137,20 @@ def test_what_the_connection_forbids_goes_along() -> None:
         assert protected is here.protects(group_id), group_id
 
 
-@pytest.mark.parametrize("end", [r"\Z", r"\z"])
-def test_a_driver_of_another_python_reads_what_is_protected(end: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.safety
+def test_a_driver_of_another_python_reads_what_is_protected() -> None:
     """Python 3.14 ends a glob by what earlier ones refuse."""
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.patterns.translate", lambda glob: f"(?s:{glob}.){end}")
-    made = translate({}, protected_groups=("a",))
-    assert json.loads(made["kafka_groups.protected"])[0] == r"(?!\Z)(?s:a.)"
+    made = translate({}, protected_groups=("a*[!b]", "*"))
+    assert json.loads(made["kafka_groups.protected"])[:3:2] == ["(?s:a.*[^b])", "(?s:.+)"]
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize("pattern", [r"re:\pL+", "re:[[:alpha:]]+", r"re:a\z", "re:a(?i)b", r"re:\Qa.b\E"])
+def test_a_pattern_that_pythons_re_reads_otherwise_is_not_handed_to_a_job(pattern: str) -> None:
+    """Jobs match by it: a pattern that keeps would keep less."""
+    GroupFilter(protected=(pattern,))
+    with pytest.raises(ConfigurationError, match=r"^protected_groups.*Spark jobs"):
+        translate({}, protected_groups=(pattern,))
 
 
 def test_the_file_is_its_owners_alone_and_never_an_existing_one(tmp_path: Path) -> None:
