@@ -251,7 +251,7 @@ _EXTRA_FIELDS = {
     ),
     "properties": _field(
         "librdkafka properties",
-        'Further properties as JSON, e.g. {"ssl.endpoint.identification.algorithm": "none"}.',
+        'Further properties as JSON, e.g. {"socket.connection.setup.timeout.ms": "20000"}.',
         type=["object", "null"],
     ),
 }

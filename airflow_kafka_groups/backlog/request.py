@@ -16,6 +16,7 @@ from airflow_kafka_groups.backlog.commit import Observed, moved, why_not_free
 from airflow_kafka_groups.backlog.group_admin import GroupAdmin
 from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
 from airflow_kafka_groups.contracts.formats import check_format
+from airflow_kafka_groups.contracts.ids import topic_remedy
 
 ISOLATION_LEVELS = ("read_committed", "read_uncommitted")
 
@@ -112,7 +113,7 @@ def look(admin: GroupAdmin, request: BacklogRequest) -> Observed:
         raise JobError(f"group {group_id!r} has no commits to be seen: name its topics by --topic, or check its name")
     there = frozenset(admin.partitions(sorted(request.topics | topics)))
     for topic in sorted(request.topics - {where.topic for where in there} - topics):
-        raise ArgumentError("--topic", topic, "there is no such topic: check its name")
+        raise ArgumentError("--topic", topic, topic_remedy(topic) or "there is no such topic: check its name")
     observed = Observed(group_id=group_id, existing=there, committed=admin.committed(group_id, known | there))
     if reason := why_not_free(admin, observed):
         raise JobError(reason)

@@ -211,6 +211,8 @@ def read_properties(path: Path) -> dict[str, str]:
 
     Raises ``ConfigurationError`` naming the line, never a value, and for a file that cannot be read.
     """
+    from airflow_kafka_groups.cluster.librdkafka import check_java_names
+
     try:
         content = path.read_text(encoding="utf-8-sig")
         readable = path.stat().st_mode & _OTHERS_MAY_READ
@@ -223,6 +225,7 @@ def read_properties(path: Path) -> dict[str, str]:
             continue
         name, separator, value = (part.strip() for part in line.partition("="))
         if not separator or not _PROPERTY.fullmatch(name):  # part of a secret, where another character separates them
+            check_java_names(found)  # their values may go on in the next lines
             raise ConfigurationError("--config", str(path), f"line {number} is not of the form name=value")
         if name in found:
             raise ConfigurationError("--config", str(path), f"line {number} sets {name} a second time")

@@ -18,7 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError
-from airflow_kafka_groups.transport.security import Pem, Token, TokenEndpoint
+from airflow_kafka_groups.transport.pem import Pem
+from airflow_kafka_groups.transport.security import Token, TokenEndpoint
 
 EARLY_SECONDS = 60.0
 _HTTP_SECONDS = 10.0

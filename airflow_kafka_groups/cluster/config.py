@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
 from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
 from airflow_kafka_groups.cluster.librdkafka import parse_librdkafka
 from airflow_kafka_groups.cluster.servers import Servers, format_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.transport.security import SecurityConfig, naming
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +84,7 @@ class ClientConfig:
         :param settings: e.g. ``{"bootstrap.servers": "b1:9092,b2:9092", "security.protocol": "SASL_SSL", …}``.
         :param token_source: chooses the function that returns OAUTHBEARER tokens. Default: ``oauth_cb``, which has to
             be a function, or else the client credentials of a token endpoint.
-        :param overrides: fields of this class that librdkafka has no name for, e.g. ``api_timeout``.
+        :param overrides: fields of this class that librdkafka has no name for, e.g. ``api_timeout``, and ``filled``.
 
         Raises ``ConfigurationError`` naming the setting, its value (never a secret) and the remedy.
         """
@@ -94,9 +95,16 @@ class ClientConfig:
         return replace(config, security=config.security.with_tokens(source))
 
     @classmethod
-    def parse(cls, settings: Mapping[str, Any], **overrides: Any) -> ClientConfig:
-        """Parse settings as ``from_librdkafka`` does, for a renderer: no source of tokens is chosen."""
-        return cls(**{**parse_librdkafka(settings), **overrides})
+    def parse(
+        cls, settings: Mapping[str, Any], *, filled: Mapping[str, str] = MappingProxyType({}), **overrides: Any
+    ) -> ClientConfig:
+        """Parse settings as ``from_librdkafka`` does, for a renderer: no source of tokens is chosen.
+
+        :param filled: the fields that the user filled, by the settings that they became: errors name those.
+        """
+        with naming(filled):
+            config = cls(**{**parse_librdkafka(settings), **overrides})
+        return replace(config, security=replace(config.security, filled=filled))
 
 
 def _is_server(given: object) -> bool:

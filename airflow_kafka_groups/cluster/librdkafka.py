@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cluster.servers import format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.transport.pem import Pem
 from airflow_kafka_groups.transport.security import (
+    MSK_IAM,
     TOKEN_URL,
     OAuthConfig,
-    Pem,
     SaslConfig,
     SecurityConfig,
     TlsConfig,
@@ -49,6 +50,20 @@ _TLS = {
 _SECURITY = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
 """What decides how to log in: one that is misspelt would be ignored, and a login tried without it."""
 
+_JAAS = {
+    "IAMLoginModule": MSK_IAM,
+    "Krb5LoginModule": "write sasl.kerberos.keytab and sasl.kerberos.principal (its keyTab and principal)",
+    "OAuthBearerLoginModule": f"write {TOKEN_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
+    "": "write sasl.username and sasl.password (its username and password)",
+}
+"""What to write for a login of Java's client, by a part of its module's name."""
+_JAVA = {
+    "ssl.truststore.location": "write ssl.ca.location, a file with the CA's certificates in PEM ('keytool -list -rfc "
+    "-keystore …' prints them)",
+    "ssl.truststore.certificates": "write ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "write ssl.certificate.pem",
+    "ssl.keystore.key": "write ssl.key.pem",
+}
 _HOST_NAMES = "ssl.endpoint.identification.algorithm"
 _VERIFY = "enable.ssl.certificate.verification"
 
@@ -59,6 +74,7 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     Raises ``ConfigurationError`` naming the setting, its value (never a secret) and the remedy.
     """
     given = {name: value for name, value in settings.items() if value is not None and value != ""}
+    check_java_names(given)
     for name in given.keys() - set(_SECURITY):
         if meant := get_close_matches(name, _SECURITY, n=1, cutoff=0.85):
             raise ConfigurationError(name, None, f"is not a property of Kafka; did you mean {meant[0]!r}?")
@@ -72,6 +88,15 @@ def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "client.id" in given:
         fields["client_id"] = str(given["client.id"])
     return fields | {field: _milliseconds(name, given[name]) for name, field in _TIMEOUTS.items() if name in given}
+
+
+def check_java_names(given: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` for a setting that only Java's client has, and without which no login succeeds."""
+    if jaas := given.get("sasl.jaas.config"):
+        remedy = next(remedy for module, remedy in _JAAS.items() if module in str(jaas))
+        raise ConfigurationError("sasl.jaas.config", None, f"is read by Java's client only: {remedy} in its place")
+    for name in _JAVA.keys() & given.keys():
+        raise ConfigurationError(name, None, f"is read by Java's client only: {_JAVA[name]} in its place")
 
 
 def to_librdkafka(config: ClientConfig) -> dict[str, Any]:

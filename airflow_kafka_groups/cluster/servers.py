@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.transport.security import SECURITY_PROTOCOLS
 
 DEFAULT_PORT = 9092
+_OTHER_SEPARATOR = re.compile(r"[;\uff0c\u3001|\s]")  # also full-width commas
 Servers = tuple[tuple[str, int], ...]
 """``(host, port)`` of each server."""
 
@@ -37,9 +40,11 @@ def format_servers(servers: Servers) -> str:
 def _server(text: str, field: str, default_port: int) -> tuple[str, int]:
     if "@" in text:  # a password may stand before it: the server is not shown
         raise ConfigurationError(field, None, "write host:port without a user: those go into login and password")
+    if _OTHER_SEPARATOR.search(text):
+        raise ConfigurationError(field, text, "write a comma between servers: b1:9092,b2:9092")
     scheme, _, address = text.rpartition("://")  # "PLAINTEXT://b1:9092" is accepted by librdkafka too
-    if (scheme and scheme.upper() not in SECURITY_PROTOCOLS) or "/" in address or " " in address:
-        raise ConfigurationError(field, text, "write host:port without a scheme, a path or blanks")
+    if (scheme and scheme.upper() not in SECURITY_PROTOCOLS) or "/" in address:
+        raise ConfigurationError(field, text, "write host:port without a scheme or a path")
     if address.startswith("["):
         host, _, port = address[1:].partition("]")
         port = port.removeprefix(":")

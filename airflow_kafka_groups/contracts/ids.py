@@ -1,4 +1,4 @@
-"""Ids of snapshots, plans, backups and runs, and names of clusters' folders."""
+"""Ids of snapshots, plans, backups and runs, and names of clusters' folders and of topics."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ CLOCK_SLACK = timedelta(minutes=5)
 
 _YEARS = range(1000, 9000)
 _TIME = "%Y%m%dT%H%M%SZ"
+_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -49,6 +50,13 @@ def is_id(value: object) -> bool:
 def is_cluster_name(value: object) -> bool:
     """Return whether storage and Spark can take this as the name of a cluster's folder."""
     return isinstance(value, str) and _CLUSTER.fullmatch(value) is not None
+
+
+def topic_remedy(topic: str) -> str | None:
+    """Return what to write where no topic can have this name, such as ``orders:0,1``; ``None`` if one can."""
+    if _TOPIC.fullmatch(topic):
+        return None
+    return f"is no name of a topic: write {topic.partition(':')[0]!r}, which stands for all its partitions"
 
 
 def cluster_name_from(text: str) -> str:

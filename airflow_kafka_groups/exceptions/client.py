@@ -26,10 +26,14 @@ class ConfigurationError(KafkaGroupsError, ValueError):
     """
 
     def __init__(self, field: str, value: object, remedy: str) -> None:
-        shown = "" if value is None else f" (got {_shorten(value)})"
-        super().__init__(f"{field}{shown}: {remedy}")
-        self.field = field
+        self._shown = "" if value is None else f" (got {_shorten(value)})"
         self.remedy = remedy
+        self.rename(field)
+
+    def rename(self, field: str) -> None:
+        """Name another field: the one that the user filled, and from which this one was made."""
+        self.field = field
+        self.args = (f"{field}{self._shown}: {self.remedy}",)
 
 
 class UnsupportedByClientError(ConfigurationError):

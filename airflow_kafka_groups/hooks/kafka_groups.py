@@ -23,6 +23,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
 from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
+from airflow_kafka_groups.transport.pem import pem_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -280,7 +281,8 @@ def _mask_secrets(connection: Any) -> None:
             if isinstance(value, str) and value and (_SECRET_NAME.search(name) or "PRIVATE KEY" in value):
                 mask_secret(value)
                 # Also in parts: logs show keys line by line, and option values of a JAAS string without the rest.
-                for part in (*value.splitlines()[1:-1], *_ASSIGNED.findall(value)):
+                lines = (*value.splitlines()[1:-1], *pem_lines(value).splitlines()[1:-1])
+                for part in (*lines, *_ASSIGNED.findall(value)):
                     mask_secret(part)
 
 

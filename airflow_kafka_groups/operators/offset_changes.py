@@ -21,6 +21,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.operators.offset_deletion import read_topics
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 from airflow_kafka_groups.operators.support.tries import tries_of
 
@@ -119,7 +120,7 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
     """
 
     group_ids = Argument(read_distinct_names)
-    topics = Argument(optional(read_distinct_names))
+    topics = Argument(optional(read_topics))
     to = Argument(optional(one_of("earliest", "latest")))
     timestamp = Argument(optional(read_milliseconds))
     shift_by = Argument(optional(partial(read_integer, minimum=-(2**53))))

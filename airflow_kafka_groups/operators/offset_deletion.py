@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
+from airflow_kafka_groups.contracts.ids import topic_remedy
+from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_distinct_names
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
@@ -14,6 +15,15 @@ from airflow_kafka_groups.operators.support.tries import tries_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+def read_topics(field: str, value: Any) -> list[str]:
+    """Read exact names of topics, without duplicates; the list must not be empty."""
+    topics = read_distinct_names(field, value)
+    for topic in topics:
+        if remedy := topic_remedy(topic):
+            raise ConfigurationError(field, topic, remedy)
+    return topics
 
 
 class DeleteGroupOffsetsOperator(DryRunOperator):
@@ -34,7 +44,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
     ui_color = "#f0d4d4"
 
     group_ids = Argument(read_distinct_names)
-    topics = Argument(read_distinct_names)
+    topics = Argument(read_topics)
 
     @sets_arguments
     def __init__(self, *, group_ids: Sequence[str] | str, topics: Sequence[str] | str, **kwargs: Any) -> None:

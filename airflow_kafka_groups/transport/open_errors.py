@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import ssl
 
 from aiokafka.errors import KafkaConnectionError, UnsupportedSaslMechanismError
 
@@ -10,6 +12,11 @@ from airflow_kafka_groups.transport.security import SecurityConfig
 
 HTTP_SERVER = "this is an HTTP server, not a Kafka broker; check the port"
 _PROBE_SECONDS = 1.0
+_OF_CERTIFICATE = re.compile("ALERT_.*(CERTIFICATE|UNKNOWN_CA)")
+_CERTIFICATE = (
+    "the broker asks for a client certificate that it trusts: set ssl_certificate and ssl_private_key in the "
+    "connection (of librdkafka: ssl.certificate.location and ssl.key.location, in PEM)"
+)
 
 
 async def answers_http(host: str, port: int) -> bool:
@@ -63,4 +70,6 @@ def unexpected(error: BaseException) -> str:
 def say(error: BaseException) -> str:
     """Return the text of an error with its type."""
     text = str(error) or type(error).__name__
+    if isinstance(error, ssl.SSLError) and _OF_CERTIFICATE.search(error.reason or ""):
+        text += f"; {_CERTIFICATE}"
     return f"{text} ({type(error).__name__})" if type(error).__name__ not in text else text

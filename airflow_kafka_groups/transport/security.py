@@ -7,74 +7,32 @@
 
 from __future__ import annotations
 
-import re
 import ssl
 import time
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
+from airflow_kafka_groups.transport.pem import Pem, file_of, has_certificate
 from airflow_kafka_groups.transport.private_folder import private_folder
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 PASSWORD_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 SASL_MECHANISMS = (*PASSWORD_MECHANISMS, "OAUTHBEARER", "GSSAPI")
+MSK_IAM = (
+    "write OAUTHBEARER as sasl.mechanism: the tokens for Amazon MSK are then made by the package "
+    "aws-msk-iam-sasl-signer-python"
+)
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a setting
 
 Token = tuple[str, float]
 """A token, and when it expires, in seconds since 1970."""
 
-PEM_MARK = "-----BEGIN"
-"""How every text of a key or certificate begins."""
-_BARE_PEM = re.compile(r"[A-Za-z0-9+=\s][A-Za-z0-9+/=\s]{63,}")
-"""What stands between the first and the last line of a PEM text; a long absolute path is none."""
-
 _UNKNOWN_LIFETIME = 300.0
 """Seconds that a token is used for if its callback does not return when it expires."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pem:
-    """Certificates or a key in PEM: the text itself, or the path of a file that holds it.
-
-    :param name: librdkafka's prefix of the two settings, such as ``ssl.ca``.
-    """
-
-    name: str
-    location: str | None = None
-    text: str | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        # Errors show paths, and what was pasted here may be a private key.
-        if self.location and PEM_MARK in self.location:
-            raise ConfigurationError(f"{self.name}.location", None, f"is a PEM text: write it as {self.name}.pem")
-        if self.location and _BARE_PEM.fullmatch(self.location):
-            raise ConfigurationError(
-                f"{self.name}.location", None, f"is neither a path nor a PEM text, which begins with {PEM_MARK}"
-            )
-
-    def __bool__(self) -> bool:
-        return bool(self.location or self.text)
-
-    def read(self) -> str | None:
-        """Return the text, read from the file if need be; ``None`` if neither is set.
-
-        Raises ``ConfigurationError`` naming the file that cannot be read.
-        """
-        if self.text or not self.location:
-            return self.text
-        try:
-            return Path(self.location).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as exc:
-            reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
-            raise ConfigurationError(f"{self.name}.location", self.location, f"cannot be read: {reason}") from None
-
-    def embedded(self) -> Pem:
-        """Return the same with its text, for a reader that does not have the file."""
-        return Pem(name=self.name, text=self.read())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,28 +66,31 @@ class TlsConfig:
         """Build the TLS context. Raises ``ConfigurationError`` naming the certificate or key that cannot be read."""
         try:
             context = ssl.create_default_context(cafile=self.ca.location, cadata=self.ca.text)
-        except (OSError, ssl.SSLError) as error:
+        except OSError as error:  # an SSLError is one
             raise ConfigurationError(
-                "ssl.ca.location", self.ca.location, f"the CA certificates cannot be read: {error}"
+                self.ca.setting, self.ca.location, f"the CA certificates cannot be read: {error}"
             ) from error
         context.check_hostname = self.verify and self.check_hostname
         if not self.verify:
             context.verify_mode = ssl.CERT_NONE
         if self.certificate:
             self._load_certificate(context)
+        elif self.key:
+            raise ConfigurationError(self.key.setting, None, "is a key without a certificate: set that, too")
         return context
 
     def _load_certificate(self, context: ssl.SSLContext) -> None:
         with private_folder(guarded=False) as folder:  # ssl reads keys from files only
-            certificate, key = (_file_of(pem, folder) for pem in (self.certificate, self.key))
+            certificate, key = (file_of(pem, folder) for pem in (self.certificate, self.key))
             assert certificate is not None  # noqa: S101 - the caller has checked it
             try:
                 # An empty password instead of none: OpenSSL would ask for it on the terminal otherwise.
                 context.load_cert_chain(certificate, key, password=self.key_password or "")
-            except (OSError, ssl.SSLError) as error:
+            except OSError as error:
+                blamed = self.key if self.key and has_certificate(certificate) else self.certificate
                 raise ConfigurationError(
-                    "ssl.certificate.location",
-                    self.certificate.location,
+                    blamed.setting,
+                    blamed.location,
                     f"the client certificate or its key cannot be read (wrong key password?): {error}",
                 ) from error
 
@@ -218,10 +179,7 @@ class SaslConfig:
     oauth: OAuthConfig = field(default_factory=OAuthConfig)
 
     def __post_init__(self) -> None:
-        if self.mechanism not in SASL_MECHANISMS:
-            raise ConfigurationError(
-                "sasl.mechanism", self.mechanism or None, f"use one of {', '.join(SASL_MECHANISMS)}"
-            )
+        check_mechanism("sasl.mechanism", self.mechanism)
         if self.mechanism in PASSWORD_MECHANISMS:
             if not self.username:
                 raise ConfigurationError("sasl.username", None, f"{self.mechanism} needs a user name")
@@ -236,11 +194,13 @@ class SecurityConfig:
     :param protocol: one of ``SECURITY_PROTOCOLS``.
     :param tls: used by the SSL protocols.
     :param sasl: required by the SASL protocols.
+    :param filled: the fields that the user filled, by the settings that they became: errors name those.
     """
 
     protocol: str = "PLAINTEXT"
     tls: TlsConfig = field(default_factory=TlsConfig)
     sasl: SaslConfig | None = None
+    filled: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.protocol not in SECURITY_PROTOCOLS:
@@ -271,23 +231,33 @@ class SecurityConfig:
     def embedded(self) -> SecurityConfig:
         """Return the same with the contents of all PEM files, for a process that does not have the files."""
         sasl = self.sasl
-        if (oauth := self.oauth) and oauth.endpoint and sasl:
-            endpoint = replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded())
-            sasl = replace(sasl, oauth=replace(oauth, endpoint=endpoint))
-        return replace(self, sasl=sasl, tls=self.tls.embedded() if self.uses_tls else self.tls)
+        with naming(self.filled):
+            if (oauth := self.oauth) and oauth.endpoint and sasl:
+                endpoint = replace(oauth.endpoint, ca=oauth.endpoint.ca.embedded())
+                sasl = replace(sasl, oauth=replace(oauth, endpoint=endpoint))
+            return replace(self, sasl=sasl, tls=self.tls.embedded() if self.uses_tls else self.tls)
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Build the TLS context, or ``None`` for a plain-text protocol.
 
         Raises ``ConfigurationError`` naming the certificate or key that cannot be read.
         """
-        return self.tls.context() if self.uses_tls else None
+        with naming(self.filled):
+            return self.tls.context() if self.uses_tls else None
 
 
-def _file_of(pem: Pem, folder: Path) -> str | None:
-    """Return the path of the PEM file, written to the folder if only its text is known."""
-    if pem.location or not pem.text:
-        return pem.location
-    path = folder / f"{pem.name}.pem"
-    path.write_text(pem.text)
-    return str(path)
+@contextmanager
+def naming(filled: Mapping[str, str]) -> Iterator[None]:
+    """Let a ``ConfigurationError`` name the field that the user filled, and not the setting that it became."""
+    try:
+        yield
+    except ConfigurationError as error:
+        error.rename(filled.get(error.field, error.field))
+        raise
+
+
+def check_mechanism(name: str, mechanism: str) -> None:
+    """Raise ``ConfigurationError`` for a mechanism that is not supported."""
+    if mechanism not in SASL_MECHANISMS:
+        remedy = MSK_IAM if mechanism == "AWS_MSK_IAM" else f"use one of {', '.join(SASL_MECHANISMS)}"
+        raise ConfigurationError(name, mechanism or None, remedy)

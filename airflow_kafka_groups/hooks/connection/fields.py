@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from itertools import chain
 from typing import Any
 
+from airflow_kafka_groups.cluster.librdkafka import check_java_names
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns, spellings_of, split_patterns
-from airflow_kafka_groups.transport.security import PEM_MARK
+from airflow_kafka_groups.transport.pem import PEM_MARK
 
 OWN_FIELDS = ("read_only", "protected_groups", "lease_group_prefix", "floors")
 """The fields that a connection of the official provider may have beside librdkafka properties."""
@@ -23,9 +24,10 @@ _LOOKS_LIKE = 0.85  # a similarity from 0 to 1: about one wrong letter in eight
 _PREFIX = re.compile(r"[A-Za-z0-9._-]{0,100}")
 
 
-def check_property_names(names: Iterable[str]) -> None:
-    """Raise for a librdkafka property that looks like one of our fields: ``readonly`` must not be ignored."""
-    for name in names:
+def check_property_names(given: Mapping[str, Any]) -> None:
+    """Raise for a property that looks like one of our fields (``readonly`` must not be ignored), or is Java's."""
+    check_java_names(given)
+    for name in given:
         for own in OWN_FIELDS:
             if SequenceMatcher(None, _letters(name), _letters(own)).ratio() >= _LOOKS_LIKE:
                 raise ConfigurationError(

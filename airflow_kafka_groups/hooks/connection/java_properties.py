@@ -16,13 +16,14 @@ from airflow_kafka_groups.contracts.connection_properties import PROTECTED, READ
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.maintenance.patterns import keeping_expressions
+from airflow_kafka_groups.transport.pem import Pem
 from airflow_kafka_groups.transport.security import (
     PASSWORD_MECHANISMS,
     TOKEN_URL,
     OAuthConfig,
     SaslConfig,
     SecurityConfig,
-    TlsConfig,
+    naming,
 )
 
 _SECURITY = "org.apache.kafka.common.security"
@@ -34,7 +35,7 @@ def java_properties(settings: ConnectionSettings) -> dict[str, str]:
     Raises ``ConfigurationError`` naming a setting that Java's client does not support, or a file that cannot be read.
     No message contains a secret.
     """
-    made = to_java(ClientConfig.parse(settings.properties, **settings.limits))
+    made = to_java(settings.parse())
     if settings.read_only:
         made[READ_ONLY] = "true"
     if settings.protected_groups:
@@ -114,7 +115,7 @@ def _oidc(oauth: OAuthConfig) -> dict[str, str]:
 
 
 def _tls(security: SecurityConfig) -> dict[str, str]:
-    tls: TlsConfig = security.embedded().tls
+    given, tls = security.tls, security.embedded().tls
     if not tls.verify:
         raise ConfigurationError(
             "enable.ssl.certificate.verification",
@@ -127,7 +128,8 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
     if tls.ca.text:
         made |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": tls.ca.text}
     if chain := tls.certificate.text:
-        key = _private_key(tls.key.text or chain, tls.key_password)
+        with naming(security.filled):
+            key = _private_key(given.key or given.certificate, tls.key.text or chain, tls.key_password)
         made |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     elif tls.keystore:
         made |= {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": tls.keystore}
@@ -135,7 +137,7 @@ def _tls(security: SecurityConfig) -> dict[str, str]:
     return made
 
 
-def _private_key(text: str, password: str | None) -> str:
+def _private_key(given: Pem, text: str, password: str | None) -> str:
     """Return the key as PKCS#8, the only format that Java's client reads, without its password."""
     from cryptography.hazmat.primitives.serialization import (
         Encoding,
@@ -153,7 +155,7 @@ def _private_key(text: str, password: str | None) -> str:
         key = load_pem_private_key(pem, password.encode() if password and encrypted else None)
     except (ValueError, TypeError) as exc:
         raise ConfigurationError(
-            "ssl.key", None, f"the private key cannot be read ({type(exc).__name__}): check it and its password"
+            given.setting, None, f"the private key cannot be read ({type(exc).__name__}): check it and its password"
         ) from None
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
 

@@ -27,7 +27,13 @@ from airflow_kafka_groups.hooks.connection.fields import (
 )
 from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, protecting
 from airflow_kafka_groups.models import LEASE_GROUP_ID
-from airflow_kafka_groups.transport.security import PASSWORD_MECHANISMS, SASL_MECHANISMS, SECURITY_PROTOCOLS, TOKEN_URL
+from airflow_kafka_groups.transport.security import (
+    PASSWORD_MECHANISMS,
+    SASL_MECHANISMS,
+    SECURITY_PROTOCOLS,
+    TOKEN_URL,
+    check_mechanism,
+)
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.cluster.config import ClientConfig
@@ -44,6 +50,8 @@ _OAUTH_FIELDS = {
     "oauth_extensions": "sasl.oauthbearer.extensions",
 }
 _PEM_FIELDS = {"ssl_ca_certificate": "ssl.ca", "ssl_certificate": "ssl.certificate", "ssl_private_key": "ssl.key"}
+_MADE_OF = {made: name for name, made in _OAUTH_FIELDS.items()}
+_MADE_OF |= {f"{made}.{kind}": name for name, made in _PEM_FIELDS.items() for kind in ("pem", "location")}
 _PLAIN_FIELDS = ("security_protocol", "sasl_mechanism", "ssl_key_password", "client_id", "properties")
 _LIMIT_FIELDS = ("request_timeout_seconds", "api_timeout_seconds", "parallelism")
 EXTRA_FIELDS = frozenset({*_PLAIN_FIELDS, *_OAUTH_FIELDS, *_PEM_FIELDS, *_LIMIT_FIELDS, *OWN_FIELDS})
@@ -67,6 +75,7 @@ class ConnectionSettings:
 
     :param limits: fields of ``ClientConfig`` that the connection gives: ``request_timeout`` and ``api_timeout`` in
         seconds, ``batches_in_flight``, ``singles_in_flight`` and ``commit_connections``.
+    :param filled: the fields of the form, by the properties that they became: errors name those.
     :param read_only: refuse every call that changes something.
     :param protected_groups: names or patterns (``connect-*``) of groups that must not be changed.
     :param lease_group_prefix: what the name of the group that stands for the lease begins with. Default: nothing.
@@ -76,6 +85,7 @@ class ConnectionSettings:
     conn_id: str
     properties: Mapping[str, Any] = field(repr=False)
     limits: Mapping[str, float] = field(default_factory=dict)
+    filled: Mapping[str, str] = field(default_factory=dict)
     read_only: bool = False
     protected_groups: tuple[str, ...] = ()
     lease_group_prefix: str = ""
@@ -86,7 +96,15 @@ class ConnectionSettings:
         from airflow_kafka_groups.cluster.config import ClientConfig
         from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
 
-        return ClientConfig.from_librdkafka(self.properties, token_source=airflow_token_source, **self.limits)
+        return ClientConfig.from_librdkafka(
+            self.properties, token_source=airflow_token_source, filled=self.filled, **self.limits
+        )
+
+    def parse(self) -> ClientConfig:
+        """Build the same for a renderer: no source of tokens is chosen."""
+        from airflow_kafka_groups.cluster.config import ClientConfig
+
+        return ClientConfig.parse(self.properties, filled=self.filled, **self.limits)
 
     @property
     def lease_group_id(self) -> str:
@@ -168,7 +186,10 @@ def _read_own(connection: ConnectionLike, extra: dict[str, Any]) -> ConnectionSe
     if "client_id" in extra:
         mapped["client.id"] = text_of("client_id", extra["client_id"])
     properties = _merge(mapped, _raw_properties(extra))
-    return ConnectionSettings(properties=properties, limits=_limits(extra), **_restrictions(connection, extra))
+    filled = {made: name for made, name in _MADE_OF.items() if made in mapped}
+    return ConnectionSettings(
+        properties=properties, limits=_limits(extra), filled=filled, **_restrictions(connection, extra)
+    )
 
 
 def _restrictions(connection: ConnectionLike, extra: dict[str, Any]) -> dict[str, Any]:
@@ -231,7 +252,8 @@ def _authentication(connection: ConnectionLike, extra: dict[str, Any]) -> dict[s
     if "security_protocol" in extra:
         mapped["security.protocol"] = choice_of("security_protocol", extra["security_protocol"], SECURITY_PROTOCOLS)
     if "sasl_mechanism" in extra:
-        mapped["sasl.mechanism"] = choice_of("sasl_mechanism", extra["sasl_mechanism"], SASL_MECHANISMS)
+        mapped["sasl.mechanism"] = text_of("sasl_mechanism", extra["sasl_mechanism"]).strip().upper()
+        check_mechanism("sasl_mechanism", mapped["sasl.mechanism"])
     raw = _raw_properties(extra)
     mechanism = mapped.get("sasl.mechanism", str(raw.get("sasl.mechanism", raw.get("sasl.mechanisms", ""))).upper())
     uses_tokens = mechanism == "OAUTHBEARER"

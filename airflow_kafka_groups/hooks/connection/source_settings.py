@@ -25,17 +25,16 @@ def source_settings(settings: ConnectionSettings) -> dict[str, str]:
     Raises ``ConfigurationError`` naming a setting that a file cannot contain or that is invalid. No message contains a
     secret.
     """
-    config = ClientConfig.parse(settings.properties, **settings.limits)
+    config = settings.parse()
     _check_portable(config)
-    config = replace(config, security=config.security.embedded())
-    made = to_librdkafka(config)
+    made = to_librdkafka(replace(config, security=config.security.embedded()))
+    config.security.ssl_context()  # fail here if the source would refuse the settings on an executor
     del made["socket.timeout.ms"]
     made |= {
         "request.timeout.ms": f"{config.request_timeout * 1000:g}",
         "default.api.timeout.ms": f"{config.api_timeout * 1000:g}",
     }
-    # Fail here if the source would refuse the settings on an executor.
-    ClientConfig.from_librdkafka(made, token_source=airflow_token_source).security.ssl_context()
+    ClientConfig.from_librdkafka(made, token_source=airflow_token_source)
     return made
 
 

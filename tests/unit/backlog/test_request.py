@@ -78,6 +78,11 @@ def test_a_group_that_cannot_be_processed_is_refused_before_anything_is_read(
         look(admin, replace(ASKED, topics=frozenset(topics)))
 
 
+def test_partitions_of_a_topic_are_no_topic() -> None:
+    with pytest.raises(JobError, match=r"--topic \(got 'c:0,1'\): is no name of a topic: write 'c'"):
+        look(ScriptedAdmin(), replace(ASKED, topics=frozenset({"c:0,1"})))
+
+
 def test_a_topic_that_is_gone_may_be_asked_for_if_the_group_has_commits_in_it() -> None:
     admin = ScriptedAdmin({GONE: Commit(1)})
     request = replace(ASKED, topics=frozenset({GONE.topic}))

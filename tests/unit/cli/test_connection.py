@@ -189,6 +189,17 @@ def test_nobody_is_on_record_as_another_person_by_a_variable(monkeypatch: pytest
     assert actor("apply")["user"] == before != "somebody-else"
 
 
+def test_a_file_of_javas_client_is_told_what_to_write(tmp_path: Path) -> None:
+    """Its values may go on in the next line, which is of no form that is known here."""
+    module = "org.apache.kafka.common.security.scram.ScramLoginModule"
+    for value in (f"{module} required \\\n  username=u \\\n  password={SECRET};", f"\\\n {module} required \\\n x=y"):
+        path = tmp_path / "client.properties"
+        path.write_text(f"bootstrap.servers=b1:9092\nsecurity.protocol=SASL_SSL\nsasl.jaas.config={value}\n")
+        with pytest.raises(ConfigurationError, match=r"client only: write sasl\.username and") as refused:
+            _ = cluster("--config", str(path)).settings
+        assert SECRET not in str(refused.value)
+
+
 PIECE = "c2VjcmV0LXNlY3JldA"
 
 

@@ -48,9 +48,15 @@ def test_a_password_among_the_bootstrap_servers_is_refused_and_not_shown(text: s
     assert SECRET not in str(refused.value)
 
 
-@pytest.mark.parametrize("text", ["kafka://b1:9092", "b1:9092/x", "b1 b2:9092"])
+@pytest.mark.parametrize("text", ["b1:9092;b2:9092", "b1:9092\uff0cb2:9092", "b1 b2:9092", "b1|b2", "b0,b1\nb2"])
+def test_servers_have_commas_between_them(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*write a comma between servers: b1:9092,b2"):
+        parse(bootstrap_servers=text)
+
+
+@pytest.mark.parametrize("text", ["kafka://b1:9092", "b1:9092/x"])
 def test_what_is_no_server_is_named(text: str) -> None:
-    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*without a scheme, a path or blanks"):
+    with pytest.raises(ConfigurationError, match=r"bootstrap\.servers .*without a scheme or a path"):
         parse(bootstrap_servers=text)
 
 

@@ -103,6 +103,36 @@ def test_what_is_no_string_is_no_secret_and_is_not_shown(value: Any) -> None:
         assert SECRET not in str(refused.value)
 
 
+SCRAM = f'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="{SECRET}";'
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            {"sasl.jaas.config": SCRAM},
+            r"sasl\.jaas\.config: .*Java's client only: write sasl.username and sasl.password",
+        ),
+        ({"sasl.jaas.config": "a.Krb5LoginModule required;"}, r"write sasl\.kerberos\.keytab and"),
+        (
+            {"sasl.jaas.config": "a.OAuthBearerLoginModule required;"},
+            r"write sasl\.oauthbearer\.token\.endpoint\.url, ",
+        ),
+        ({"sasl.jaas.config": IAM, "sasl.mechanism": "AWS_MSK_IAM"}, "write OAUTHBEARER as sasl.mechanism"),
+        ({"sasl.mechanism": "AWS_MSK_IAM"}, r"sasl\.mechanism \(got 'AWS_MSK_IAM'\): write OAUTHBEARER"),
+        ({"ssl.truststore.location": "/t.jks"}, r"ssl\.truststore\.location: .*write ssl\.ca\.location, a file with"),
+        ({"ssl.truststore.certificates": "PEM"}, r"write ssl\.ca\.pem"),
+        ({"ssl.keystore.certificate.chain": "PEM"}, r"write ssl\.certificate\.pem"),
+        ({"ssl.keystore.key": SECRET}, r"ssl\.keystore\.key: .*write ssl\.key\.pem"),
+    ],
+)
+def test_what_only_javas_client_reads_is_named_with_what_to_write(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ConfigurationError, match=said) as refused:
+        ClientConfig.parse({"bootstrap.servers": "b1:9092", "security.protocol": "SASL_SSL", **given})
+    assert SECRET not in str(refused.value)
+
+
 def test_a_callback_gives_the_token_its_expiry_and_the_extensions() -> None:
     given = {"bootstrap.servers": "b1", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
     given |= {"sasl.oauthbearer.config": "scope", "sasl.oauthbearer.extensions": "a=b"}

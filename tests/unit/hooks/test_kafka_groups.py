@@ -6,6 +6,7 @@ import asyncio
 import json
 import socket
 import threading
+from contextlib import suppress
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from typing import Any
 
@@ -119,7 +120,8 @@ def test_what_no_name_of_airflows_gives_away_is_masked_too(
     masked: list[Any] = []
     monkeypatch.setattr("airflow.sdk.log.mask_secret", lambda value, name=None: masked.append(value))
     define(monkeypatch, host="b1:9092", extra=extra)
-    _ = KafkaGroupsHook().settings
+    with suppress(ConfigurationError):  # of what only Java's client reads
+        _ = KafkaGroupsHook().settings
     assert SECRET in masked
 
 

@@ -296,3 +296,11 @@ def test_bad_input_is_refused_before_a_broker_is_asked(
     with pytest.raises(ConfigurationError, match=field):
         reset(tmp_path, **arguments)
     assert admin.calls == []
+
+
+@pytest.mark.parametrize("given", [["orders:0,1"], ["orders:0"]])
+def test_partitions_of_a_topic_are_no_topic(tmp_path: Path, given: Any) -> None:
+    """As kafka-consumer-groups.sh takes them: nothing would match."""
+    for operator, arguments in ((DeleteGroupOffsetsOperator, {}), (ResetGroupOffsetsOperator, {"to": "latest"})):
+        with pytest.raises(ConfigurationError, match=r"topics \(got 'orders:0.*write 'orders', which stands for all"):
+            run(operator, tmp_path, group_ids=["a"], topics=given, **arguments)

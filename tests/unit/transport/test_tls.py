@@ -10,7 +10,8 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.transport import tls
 from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import Pem, SecurityConfig, TlsConfig
+from airflow_kafka_groups.transport.pem import Pem
+from airflow_kafka_groups.transport.security import SecurityConfig, TlsConfig
 from airflow_kafka_groups.transport.tls import TlsContext
 
 TLS = SecurityConfig(protocol="SSL")

@@ -162,6 +162,45 @@ def test_bad_input_is_refused_by_the_name_of_its_field(given: Connection, field:
         read_connection(given)
 
 
+BAD = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----"
+
+
+@pytest.mark.parametrize(
+    ("extra", "field"),
+    [
+        ({"ssl_ca_certificate": BAD}, "ssl_ca_certificate"),
+        ({"ssl_ca_certificate": "/nowhere.pem"}, "ssl_ca_certificate"),
+        ({"ssl_certificate": BAD, "ssl_private_key": BAD}, "ssl_certificate"),
+        ({"ssl_private_key": BAD}, "ssl_private_key"),
+        ({"ssl_private_key": "QUJD" * 30}, "ssl_private_key"),
+        ({"properties": {"ssl.ca.pem": BAD}}, "ssl.ca.pem"),
+        ({"ssl.ca.location": "/nowhere.pem"}, "ssl.ca.location"),
+        ({**TOKENS, "oauth_token_url": "nowhere"}, "oauth_token_url"),
+        ({**TOKENS, "oauth_extensions": "a"}, "oauth_extensions"),
+        ({"security_protocol": "SASL_SSL", "sasl_mechanism": "AWS_MSK_IAM"}, "sasl_mechanism"),
+    ],
+)
+def test_an_error_names_the_field_that_was_filled_also_when_the_client_is_made(
+    extra: dict[str, Any], field: str
+) -> None:
+    given = connection({"security_protocol": "SSL", **extra}, login="u", password="p")
+    given = connection({"security_protocol": "SSL", **extra}) if "sasl_mechanism" not in extra else given
+    with pytest.raises(ConfigurationError) as refused:
+        read_connection(given).client_config().security.ssl_context()
+    assert refused.value.field == field
+    assert str(refused.value).startswith(field)
+
+
+JAVA = {"sasl.jaas.config": "a.ScramLoginModule required;", "security.protocol": "SASL_SSL"}
+
+
+@pytest.mark.parametrize("kind", ["kafka", "kafka_groups"])
+def test_a_file_of_javas_client_that_was_pasted_is_named_before_what_is_missing_in_it(kind: str) -> None:
+    extra = {"bootstrap.servers": "b1:9092", **JAVA, "sasl.mechanism": "SCRAM-SHA-512"}
+    with pytest.raises(ConfigurationError, match=r"client only: write sasl\.username and sasl\.password"):
+        read_connection(connection(extra, conn_type=kind, host=None))
+
+
 @pytest.mark.safety
 @pytest.mark.parametrize("name", ["readonly", "read-only", "read.only", "ReadOnly", "read_onyl", "protected.groups"])
 @pytest.mark.parametrize("kind", ["kafka", "kafka_groups"])
