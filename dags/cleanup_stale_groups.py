@@ -60,7 +60,7 @@ with DAG(
     plan_id, digest = "{{ ti.xcom_pull('plan')['plan_id'] }}", "{{ ti.xcom_pull('plan')['digest'] }}"
     planned: dict[str, Any] = {"plan_id": plan_id, "plan_digest": digest}
     asked = {**planned, **approval_arguments()}
-    # Give it notifiers, such as SmtpNotifier(to="{{ notice.contact }}", …), if rules of a policy file demand a notice.
+    # Notifies by the connection that the policy file or KAFKA_GROUPS_DEFAULTS names (notify), or by its own notifiers.
     notify = NotifyOwnersOperator(task_id="notify", dry_run=asked["dry_run"], **planned)
     backup = BackupGroupOffsetsOperator(task_id="backup", **planned)
     approve = ApproveCleanupOperator(task_id="approve", response_timeout=timedelta(hours=12), **asked)

@@ -18,6 +18,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
 )
 from airflow_kafka_groups.hooks.connection.fields import parse_object
+from airflow_kafka_groups.maintenance.policy.notice import check_notify
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
@@ -99,6 +100,14 @@ def default_cluster(conn_id: str) -> str | None:
     if defaults.get("kafka_groups_conn_id", DEFAULT_CONNECTION) != conn_id:
         return None
     return optional(read_text)(f"{DEFAULTS}.cluster", defaults.get("cluster"))
+
+
+def default_notify() -> dict[str, str]:
+    """Return how a site's DAGs notify owners where the policy file does not say it, see ``PlanPolicy.notify``.
+
+    Raises ``ConfigurationError`` for defaults that cannot be read.
+    """
+    return check_notify(f"{DEFAULTS}.notify", site_defaults().get("notify", {}))
 
 
 def site_defaults() -> dict[str, Any]:

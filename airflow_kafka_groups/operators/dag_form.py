@@ -241,7 +241,7 @@ def checked_defaults() -> dict[str, Any]:
 
     Raises ``ConfigurationError`` unless it is a JSON object, and for a name that is no parameter and no setting.
     """
-    known = {*CLEANUP_FORM, *OTHER_FORMS, *SPARK_DEFAULTS}
+    known = {*CLEANUP_FORM, *OTHER_FORMS, *SPARK_DEFAULTS, "notify"}
     defaults = site_defaults()
     for name in defaults:
         if name not in known:

@@ -15,6 +15,7 @@ from airflow_kafka_groups.hooks.arguments import read_text
 from airflow_kafka_groups.links import absolute_report_url_of
 from airflow_kafka_groups.maintenance.shown import one_line, storable
 from airflow_kafka_groups.operators.support.base import DryRunOperator
+from airflow_kafka_groups.operators.support.notifiers import configured_notifiers
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
@@ -40,8 +41,9 @@ class NotifyOwnersOperator(DryRunOperator):
     :param plan_id: the plan (templated).
     :param plan_digest: its digest as ``PlanCleanupOperator`` returned it (templated).
     :param dry_run: mark and notify nobody, and return what would be sent. Default false (templated).
-    :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Without any, nobody is
-        notified, and what needs a notice is kept.
+    :param notifiers: Airflow's notifiers, which have to raise where a message could not be sent. Default: the one that
+        ``notify`` of the plan's policy file or of ``KAFKA_GROUPS_DEFAULTS`` names. Without any, nobody is notified, and
+        what needs a notice is kept.
 
     Returns ``{"dry_run", "marked", "notified": {owner: groups}, "without_contact"}``. Fails if an owner could not be
     notified, after the others were: the next try notifies only those that are left. A task that is cleared later
@@ -77,10 +79,12 @@ class NotifyOwnersOperator(DryRunOperator):
         plan = load_plan(layout, self.plan_id)
         plan.require_digest(self.plan_digest)
 
+        notifiers = self.notifiers or configured_notifiers(plan.policy.notify)
+
         def send(notice: OwnerNotice) -> None:
-            if not self.notifiers:
-                raise PolicyError("no notifier is set: give the operator notifiers")
-            for notifier in self.notifiers:
+            if not notifiers:
+                raise PolicyError("no notifier is set: set notify in the policy file or in KAFKA_GROUPS_DEFAULTS")
+            for notifier in notifiers:
                 # Rendering changes a notifier for good, and the context: each message has its own.
                 with _every_recipient():
                     copy.copy(notifier)({**context, "notice": notice.to_context()})
@@ -88,7 +92,7 @@ class NotifyOwnersOperator(DryRunOperator):
         report = absolute_report_url_of(context) or str(layout.report(plan.plan_id))
         done = notify_owners(layout, plan, send, dry_run=self.dry_run, report=report)
         # A dry run sends nothing, and so does not find out that there is nothing to send with.
-        notified = {} if self.dry_run and not self.notifiers else storable(done.notified)
+        notified = {} if self.dry_run and not notifiers else storable(done.notified)
         said = "Plan %s: %d groups newly marked, owners notified: %s"
         if self.dry_run:
             said = "Plan %s: dry run: %d groups would be marked, owners to notify: %s"
@@ -103,7 +107,7 @@ class NotifyOwnersOperator(DryRunOperator):
             self.log.warning("%d groups need a notice, and have no contact: they are kept", done.without_contact)
         if done.failed:
             why = "; ".join(f"{_shown(owner)}: {reason}" for owner, reason in done.failed.items())
-            if self.notifiers:
+            if notifiers:
                 raise PolicyError(f"{len(done.failed)} owner(s) could not be notified: {why}")
             self.log.warning("Nobody was notified, so their groups are kept: %s", why)
         return {  # of all tries together

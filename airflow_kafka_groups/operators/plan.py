@@ -76,7 +76,7 @@ class PlanCleanupOperator(PlanningOperator):
         from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
         from airflow_kafka_groups.maintenance.report.write import make_report
 
-        settings, layout = self.hook.settings, self.layout()
+        settings, layout, dag = self.hook.settings, self.layout(), context.get("dag")
         plan, path = plan_snapshot(
             layout,
             self.policy(allow_hidden_topics=self.allow_hidden_topics, require_commit_log=self.require_commit_log),
@@ -85,6 +85,7 @@ class PlanCleanupOperator(PlanningOperator):
             lease_group_id=settings.lease_group_id,
             file=self.open_policy_file(),
             offsets_retention_minutes=self.offsets_retention_minutes or None,
+            notifies=any(getattr(task, "notifiers", ()) for task in (dag.tasks if dag else ())),
         )
         summary = self.emit_plan(context, plan, path, "plan", _growing(plan))
         push_report_path(context, make_report(layout, plan)[0])

@@ -244,9 +244,7 @@ def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGrou
         yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
     if found.owner is not None:
         contact = policy.contact_of(found.owner)
-        yield Row(
-            "owner", "info", found.owner + (f", notified at {contact}" if contact else ""), "owners in the policy"
-        )
+        yield Row("owner", "info", found.owner + (f", contact {contact}" if contact else ""), "owners in the policy")
     if found.family is not None:
         yield Row("family", "info", found.family)
 

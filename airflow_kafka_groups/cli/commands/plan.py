@@ -67,6 +67,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
     from airflow_kafka_groups.contracts.evidence import REQUIRED, recorded_sentence
+    from airflow_kafka_groups.hooks.floors import default_notify
     from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
     from airflow_kafka_groups.maintenance.report.write import make_report
 
@@ -86,6 +87,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         _NUMBERS,
         allow_hidden_topics=args.allow_hidden_topics,
         require_commit_log=args.require_commit_log or commit_log == REQUIRED,
+        notify=default_notify(),
         max_gap_seconds=0 if file and "max_gap_seconds" in file.limits else MAX_GAP_SECONDS,
     )
     judged = _require_verdicts(cluster, args.snapshot_id, policy if file is None else policy.by_file(file))

@@ -13,6 +13,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, sa
 from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
 from airflow_kafka_groups.maintenance.plan.policy import ARGUMENTS_RULE, PlanPolicy
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
+from airflow_kafka_groups.maintenance.policy.notice import without_notifier
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.retention import against_retention
@@ -31,6 +32,7 @@ def plan_snapshot(
     file: PolicyFile | None = None,
     offsets_retention_minutes: int | None = None,
     trial: bool = False,
+    notifies: bool = False,
 ) -> tuple[DeletionPlan, StoragePath]:
     """Make a plan within the site's floors, and write it; return it with its path.
 
@@ -41,6 +43,7 @@ def plan_snapshot(
     :param file: the policy file whose rules decide. Default: none, so that the policy's own idle time counts.
     :param offsets_retention_minutes: the brokers' setting. Default: what the snapshot has of it.
     :param trial: whether it is none of the cluster's runs until it is applied. Default false.
+    :param notifies: whether owners are notified, whatever the policy has. Default: by ``PlanPolicy.notify`` only.
 
     Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
     ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
@@ -54,6 +57,7 @@ def plan_snapshot(
         *floors.warnings(),
         *_against_retention(bounded, retention, file),
         *(file.warnings if file else ()),
+        *([] if notifies else without_notifier(bounded.rules, bounded.notify)),
     ]
     cluster_id = snapshot.manifest.kafka_cluster_id
     history = read_history(layout, cluster_id) if cluster_id else None  # without an id nothing is planned

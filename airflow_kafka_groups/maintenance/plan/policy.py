@@ -22,6 +22,7 @@ from airflow_kafka_groups.maintenance.patterns import (
     with_a_name,
 )
 from airflow_kafka_groups.maintenance.policy.matching import RulesBefore
+from airflow_kafka_groups.maintenance.policy.notice import check_notify
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
 
@@ -30,7 +31,7 @@ WEEK_SECONDS = 7 * DAY_SECONDS
 YEAR_SECONDS = 366 * DAY_SECONDS
 ARGUMENTS_RULE = "arguments"
 """The name of the one rule of a policy without a file."""
-_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts", "refuse_share"})
+_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts", "notify", "refuse_share"})
 """Settings that plans of older versions lack, whose digest must not change."""
 
 
@@ -71,6 +72,8 @@ class PlanPolicy:
     :param rules: its rules; the last one matches every group. Default: none, so that ``min_idle_seconds`` and
         ``min_observations`` count for every group.
     :param contacts: where to notify owners, by owner; ``""`` for all others.
+    :param notify: the Airflow connection by which owners are notified, by the kind of the notifier: ``smtp``, ``slack``
+        or ``slack_webhook``. Default: none.
     :param refuse_share: the share of all groups above which nothing is planned at all. Default: none.
     """
 
@@ -88,6 +91,7 @@ class PlanPolicy:
     file: PolicySource | None = None
     rules: tuple[Rule, ...] = ()
     contacts: Mapping[str, str] = field(default_factory=dict)
+    notify: Mapping[str, str] = field(default_factory=dict)
     refuse_share: float | None = None
 
     def __post_init__(self) -> None:
@@ -106,6 +110,7 @@ class PlanPolicy:
         for name in ("allow_hidden_topics", "require_commit_log"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigurationError(name, getattr(self, name), "must be true or false")
+        check_notify("notify", self.notify)
         gap = check_number("max_gap_seconds", self.max_gap_seconds)
         if not 0 <= gap <= LONGEST_SECONDS:
             remedy = f"must be 0 (no limit) or a number of seconds, {LONGEST}"
@@ -162,6 +167,7 @@ class PlanPolicy:
             file=PolicySource(file.path, file.digest),
             rules=file.rules,
             contacts={**file.owners.contacts, **({"": contact} if (contact := file.owners.default_contact) else {})},
+            notify=file.notify or self.notify,
         )
 
     def contact_of(self, owner: str | None) -> str | None:

@@ -3,10 +3,46 @@
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.maintenance.policy.rules import Rule
 from airflow_kafka_groups.maintenance.shown import one_line
+
+NOTIFIERS = ("smtp", "slack", "slack_webhook")
+"""What can notify owners by an Airflow connection."""
+_SHOWN = 3
+
+
+def check_notify(field: str, notify: Any) -> dict[str, str]:
+    """Return what notifies owners: nothing, or one notifier with its connection, whose id is no template."""
+    if not isinstance(notify, dict) or len(notify) > 1 or not notify.keys() <= {*NOTIFIERS}:
+        remedy = f'must be one of {", ".join(NOTIFIERS)} with its connection, such as {{"smtp": "smtp_default"}}'
+        raise ConfigurationError(field, notify, remedy)
+    for kind, conn_id in notify.items():
+        if not isinstance(conn_id, str) or not re.fullmatch(r"[\w.@-]+", conn_id):
+            raise ConfigurationError(f"{field}.{kind}", conn_id, "must be the id of an Airflow connection")
+    return notify
+
+
+def without_notifier(rules: Iterable[Rule], notify: Mapping[str, str]) -> list[str]:
+    """Return the warning of a policy whose rules demand a notice while nothing that is known here sends one.
+
+    :param notify: the notifiers, see ``PlanPolicy.notify``.
+    """
+    names = [repr(rule.name) for rule in rules if rule.deletes and rule.notice_seconds]
+    if notify or not names:
+        return []
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return [
+        f"{', '.join(names[:_SHOWN])}{more}: the rules demand a notice, and neither the policy file nor "
+        "KAFKA_GROUPS_DEFAULTS has a notifier, such as notify: {smtp: smtp_default}. Unless your DAG gives "
+        "NotifyOwnersOperator notifiers, nobody is notified, and their groups are kept"
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

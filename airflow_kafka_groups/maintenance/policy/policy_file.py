@@ -55,6 +55,7 @@ class PolicyFile:
     :param warnings: what is allowed, and may not be meant.
     :param clusters: the clusters that it is for; none for any.
     :param quiet: the times in which nothing is deleted.
+    :param notify: the notifier of owners, see ``PlanPolicy.notify``.
     :param places: where the rules are, by name, for messages.
     """
 
@@ -67,6 +68,7 @@ class PolicyFile:
     warnings: tuple[str, ...]
     clusters: tuple[FleetCluster, ...]
     quiet: QuietTimes
+    notify: Mapping[str, str]
     places: Mapping[str, str] = field(compare=False)
     _ruled: dict[Groups, Ruled] = field(default_factory=dict, init=False, compare=False, repr=False)
 
@@ -138,6 +140,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
         warnings=tuple(warnings),
         clusters=clusters,
         quiet=quiet,
+        notify=value.get("notify", {}),
         places={rule.name: problems.document.where(path) for rule, path in rule_places(rules, problems)},
     )
 

@@ -86,6 +86,8 @@ def _limits(plan: DeletionPlan) -> dict[str, Any]:
 
 
 def _setting(name: str, value: Any) -> str:
+    if isinstance(value, dict):  # the notifier, with its connection
+        value = [f"{kind}: {conn_id}" for kind, conn_id in value.items()]
     shown = _names(value, SHOWN) or "none" if isinstance(value, list) else f"{value:,.10g}"
     return f"{shown} ({duration(value)})" if name.endswith("_seconds") else shown
 

@@ -88,6 +88,7 @@ class PlanningOperator(StoredOperator):
 
         :param more: arguments of the policy that not every plan has.
         """
+        from airflow_kafka_groups.hooks.floors import default_notify
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
         protected = DEFAULT_PROTECTED if self.protected is None else self.protected
@@ -101,6 +102,7 @@ class PlanningOperator(StoredOperator):
             max_share=self.max_share,
             max_plan_age_seconds=self.max_plan_age_seconds,
             max_gap_seconds=self.max_gap_seconds,
+            notify=default_notify(),
             **more,
         )
 

@@ -186,7 +186,7 @@ def test_the_rule_that_decided_and_what_would_change_it(
         True,
     )
     assert row["what_would_change_it"].startswith("a rule before it (kept) that matches")
-    assert of(found, "owner")[0]["evidence"] == "team, notified at team@example.com"
+    assert of(found, "owner")[0]["evidence"] == "team, contact team@example.com"
     policy.write_text(POLICY.replace('"never"', "a"))
     assert "policy" in stored("explain", "a", *plan)[1]["kept_by"]
     policy.write_text(POLICY.replace("rules:", "rulez:"))
