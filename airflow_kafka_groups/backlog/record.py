@@ -23,7 +23,7 @@ from airflow_kafka_groups.arrow.offsets import Commits, Partition, Range, commit
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import RECORD_FORMAT, check_format
+from airflow_kafka_groups.contracts.formats import FORMAT, check_format
 from airflow_kafka_groups.contracts.ids import new_id
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
@@ -175,7 +175,7 @@ class Record:
         Raises ``TakenOverError`` if another process has created it, ``StorageError`` if it cannot be created.
         """
         content = {
-            "format": RECORD_FORMAT,
+            "format": FORMAT,
             "kind": kind,
             "at": datetime.now(UTC).isoformat(),
             "previous": self._entries[-1]["digest"] if self._entries else None,
@@ -235,7 +235,7 @@ def _run(entry: Entry) -> Run:
         ends={Partition(row["topic"], row["partition"]): row["offset"] for row in entry["ends"]},
         lost={Partition(row["topic"], row["partition"]): row["offsets"] for row in entry["lost"]},
         decided=tuple(entry["decided"]),
-        hidden=entry.get("hidden", 0),  # earlier versions did not count it
+        hidden=entry["hidden"],
     )
     return Run(
         run_id=entry["run_id"],
@@ -249,7 +249,7 @@ def _run(entry: Entry) -> Run:
 def _parse(text: str, path: str, previous: str | None) -> Entry:
     try:
         entry = json.loads(text)
-        check_format(entry, (RECORD_FORMAT,))
+        check_format(entry)
         if entry["digest"] != digest_of(entry) or entry["previous"] != previous:
             raise ValueError("its digest, or that of the entry before it, differs")
     except (ValueError, KeyError, TypeError, AttributeError) as exc:

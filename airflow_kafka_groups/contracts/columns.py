@@ -79,9 +79,6 @@ MEMBER_COLUMNS = columns(
 SUBSCRIPTION_COLUMNS = columns({"group_id": "string", "topics": "strings", "complete": "boolean"})
 """One row for each group of which a snapshot saw what members subscribe to, and whether that is all of it."""
 
-COMPLETE_SUBSCRIPTION_COLUMNS = SUBSCRIPTION_COLUMNS[:-1]
-"""Those of earlier versions, which left out the groups of which they saw a part."""
-
 BACKUP_COLUMNS = columns(
     {
         "cluster": "string",
@@ -111,7 +108,7 @@ FORECAST_COLUMNS = columns(
         "data_loss_not_before": "timestamp, null",
     }
 )
-"""The verdicts' columns for people, which decide nothing. Verdicts of older versions do not have them."""
+"""The verdicts' columns for people, which decide nothing."""
 
 _JUDGED_COLUMNS = columns(
     {
@@ -153,9 +150,6 @@ PLAN_COLUMNS = columns(
 ``place``: the group's place in the order of the plan, from 0; null for a kept one. Of a kept group, only its verdict,
 reason, rule, owner, family and, where it waits for its notice, ``idle_since`` and its fingerprint are known.
 """
-
-RULE_COLUMNS = ("rule", "owner", "family")
-"""The columns of a plan that format 2 does not have."""
 
 _DECIDED_COLUMNS = columns({"verdict": "string", "reason": "string"})
 

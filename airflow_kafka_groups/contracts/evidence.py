@@ -66,7 +66,7 @@ class Evidence:
 
     @classmethod
     def from_json(cls, data: object) -> Evidence:
-        """Parse the result of ``to_json()``; anything else, such as that of an older job, is no evidence."""
+        """Parse the result of ``to_json()``; anything else is no evidence."""
         if not isinstance(data, Mapping):
             return cls(not_read=NOT_REPORTED)
         try:
@@ -77,7 +77,7 @@ class Evidence:
 
 
 def recorded_sentence(evidence: Mapping[str, Any] | None) -> str:
-    """Return what a plan says that its judgement rests on; plans of earlier versions say nothing.
+    """Return what a plan says that its judgement rests on; that of groups that were named says nothing.
 
     :param evidence: the plan's ``evidence``.
     """

@@ -90,8 +90,8 @@ class SnapshotManifest:
     :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
         known of each.
     :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
-    :param members: the table of members; ``None`` for an older snapshot.
-    :param subscriptions: the table of subscriptions; ``None`` for an older snapshot.
+    :param members: the table of members.
+    :param subscriptions: the table of subscriptions.
     """
 
     snapshot_id: str
@@ -108,10 +108,10 @@ class SnapshotManifest:
     rows: int
     scope: Mapping[str, Any]
     files: tuple[tuple[str, int], ...]
+    members: MembersFile
+    subscriptions: SubscriptionsFile
     offsets_retention_minutes: int | None = None
     view: Mapping[str, Any] | None = None
-    members: MembersFile | None = None
-    subscriptions: SubscriptionsFile | None = None
 
     @property
     def of_named_groups(self) -> bool:
@@ -124,8 +124,7 @@ class SnapshotManifest:
         times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
         mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
         files = [{"name": name, "rows": rows} for name, rows in self.files]
-        tables = {name: getattr(self, name) for name in ("members", "subscriptions")}
-        tables = {name: None if table is None else table.to_json() for name, table in tables.items()}
+        tables = {"members": self.members.to_json(), "subscriptions": self.subscriptions.to_json()}
         return {"format": FORMAT, **content, **times, **mappings, "files": files, **tables}
 
     @classmethod
@@ -145,20 +144,16 @@ class SnapshotManifest:
             airflow_run=_text(data, "airflow_run"),
             complete=_flag(data, "complete"),
             missing_brokers=dict(data["missing_brokers"]),
-            # An older snapshot did not ask: not known is not yes.
-            sees_all_topics="sees_all_topics" in data and _flag(data, "sees_all_topics"),
+            sees_all_topics=_flag(data, "sees_all_topics"),
             groups=_count(data, "groups"),
             failed_groups=_count(data, "failed_groups"),
             rows=_count(data, "rows"),
             scope=dict(data["scope"]),
             files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
-            # An older snapshot has none.
-            offsets_retention_minutes=None if data.get(_RETENTION) is None else _count(data, _RETENTION),
-            view=None if data.get("view") is None else dict(data["view"]),
-            members=None if data.get("members") is None else MembersFile.from_json(data["members"]),
-            subscriptions=None
-            if data.get("subscriptions") is None
-            else SubscriptionsFile.from_json(data["subscriptions"]),
+            offsets_retention_minutes=None if data[_RETENTION] is None else _count(data, _RETENTION),
+            view=None if data["view"] is None else dict(data["view"]),
+            members=MembersFile.from_json(data["members"]),
+            subscriptions=SubscriptionsFile.from_json(data["subscriptions"]),
         )
         manifest._check()
         return manifest

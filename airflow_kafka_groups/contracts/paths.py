@@ -17,15 +17,10 @@ TABLES = "tables"
 SUMMARIES = "summaries"
 """What vouches for each partition, outside of the tables: a folder for each table."""
 
-VERDICTS = "verdicts"
-ARCHIVES = "archives"
-"""Verdicts, and summaries of archives, as earlier versions wrote them: rows and summaries in one folder."""
-
 PLANS = "plans"
 PRUNE_PLANS = "prune_plans"
 BACKUPS = "backups"
 APPROVALS = "approvals"
-AUDIT = "audit"
 REPORTS = "reports"
 CHANGES = "changes"
 BACKLOGS = "backlogs"
@@ -84,20 +79,6 @@ def summaries(name: str) -> str:
 def summary(name: str, partition_id: str) -> str:
     """Return what vouches for a partition of a table, written last."""
     return f"{summaries(name)}/{partition_id}.json"
-
-
-def verdict_summary_folders() -> tuple[str, str]:
-    """Return where summaries of verdicts are: as they are written, and as earlier versions did."""
-    return summaries(TableName.VERDICTS), VERDICTS
-
-
-def verdict_places(snapshot_id: str) -> tuple[tuple[str, str], ...]:
-    """Return the summary and the folder of a snapshot's verdicts: as they are written, and as earlier versions did."""
-    name = TableName.VERDICTS
-    return (
-        (summary(name, snapshot_id), partition(name, snapshot_id)),
-        (f"{VERDICTS}/{snapshot_id}.json", f"{VERDICTS}/{snapshot_id}"),
-    )
 
 
 def plan(plan_id: str) -> str:

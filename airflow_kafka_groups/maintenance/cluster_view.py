@@ -65,7 +65,7 @@ class ClusterView:
 
 
 def recorded_view(data: Mapping[str, Any] | None, where: str) -> ClusterView | None:
-    """Read the view in a file, ``None`` where an earlier version wrote none. Raises ``PlanError`` for a damaged one."""
+    """Read the view in a file, ``None`` where nobody looked. Raises ``PlanError`` for a damaged one."""
     try:
         return None if data is None else ClusterView.from_json(data)
     except (AttributeError, KeyError, TypeError, ValueError) as exc:
@@ -116,7 +116,7 @@ async def read_view_for_snapshot(admin: BackupAdmin, topics: Iterable[str]) -> C
 async def check_view(admin: BackupAdmin, plan_id: str, made: ClusterView | None) -> tuple[str, ...]:
     """Check that a plan is carried out on the cluster that it was made for.
 
-    :param made: what the plan's snapshot saw; ``None`` for a plan of an earlier version, which is bound to the
+    :param made: what the plan's snapshot saw; ``None`` if nobody looked, so that the plan is bound to the
         cluster's id alone.
 
     Returns warnings. Raises ``PlanError`` for another cluster, and what ``topic_ids`` of the client raises when no

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any
 
-from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.storage import StoragePath, parse_json
@@ -17,7 +16,7 @@ def read_json(
     what: str,
     error: type[MaintenanceError],
     *,
-    formats: Collection[int] | None = (FORMAT,),
+    has_format: bool = True,
     part: Callable[[bytes], bytes] = bytes,
     read: Callable[[StoragePath], bytes | None] | None = None,
 ) -> dict[str, Any]:
@@ -25,7 +24,7 @@ def read_json(
 
     :param what: the kind of file for messages, e.g. ``"the plan"``.
     :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
-    :param formats: the values of the field ``format`` that the caller reads; ``None`` for a file without that field.
+    :param has_format: whether the file has the field ``format``, and another version is refused. Default true.
     :param part: returns what to parse of the file's content. Default: all of it.
     :param read: reads what ``part`` needs of the file. Default: ``read_file``, all of it.
 
@@ -39,7 +38,7 @@ def read_json(
         raise
     if data is None:
         raise error(f"{what} is missing: there is no {path}")
-    return parse_json(part(data), path, what, error, formats=formats)
+    return parse_json(part(data), path, what, error, has_format=has_format)
 
 
 def is_there(path: StoragePath) -> bool:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.local_files import sync_folder_if_possible
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
 from airflow_kafka_groups.maintenance.plain_stores import replace_whole
@@ -158,10 +158,13 @@ class Layout:
         """Return the file of the topics that a snapshot's Stable groups are subscribed to."""
         return self.root / paths.SUBSCRIPTIONS / f"{check_id('snapshot_id', snapshot_id)}.parquet"
 
-    def verdict_places(self, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
-        """Return where the Spark job's summary and the folder of its verdicts may be, that of earlier versions, too."""
-        places = paths.verdict_places(check_id("snapshot_id", snapshot_id))
-        return [(self.root / summary, self.root / folder) for summary, folder in places]
+    def verdict_summary(self, snapshot_id: str) -> StoragePath:
+        """Return the summary of a judgement, which vouches for its verdicts."""
+        return self.root / paths.summary(paths.TableName.VERDICTS, check_id("snapshot_id", snapshot_id))
+
+    def verdicts(self, snapshot_id: str) -> StoragePath:
+        """Return the folder of a judgement's verdicts."""
+        return self.root / paths.partition(paths.TableName.VERDICTS, check_id("snapshot_id", snapshot_id))
 
     def plan(self, plan_id: str) -> StoragePath:
         """Return the header of a plan."""
@@ -270,7 +273,7 @@ def parse_json(
     what: str,
     error: type[MaintenanceError],
     *,
-    formats: Collection[int] | None = (FORMAT,),
+    has_format: bool = True,
 ) -> dict[str, Any]:
     """Parse the content of a JSON file; see ``json_files.read_json``."""
     try:
@@ -279,9 +282,9 @@ def parse_json(
         raise error(f"{what} in {path} is damaged or incomplete: {exc}") from exc
     if not isinstance(data, dict):
         raise error(f"{what} in {path} is not a JSON object")
-    if formats is not None:
+    if has_format:
         try:
-            check_format(data, formats)
+            check_format(data)
         except UnknownFormatError as exc:
             raise error(f"{what} in {path} cannot be read: {exc}") from exc
     return data

@@ -122,8 +122,6 @@ class KafkaGroupMember:
                 reason = f"part {part} was processed, but is_done({part}) is still false"
                 raise MembershipError(self._options.group_id, reason)
 
-    shares = assigned_parts  # the former name
-
     def _is_fork(self) -> bool:
         """Return whether this process is a copy of the one that joined: it has no thread, and its lock may be held."""
         return self._process not in (None, os.getpid())

@@ -182,7 +182,7 @@ def spark_settings() -> dict[str, Any]:
         "conn_id": optional(read_text)(f"{DEFAULTS}.spark_conn_id", settings["spark_conn_id"]),
         "conf": {**_SPARK_CONF, **read_mapping(f"{DEFAULTS}.spark_conf", settings["spark_conf"])},
     }
-    # Masked here, too: copies of earlier versions' DAGs pass them to Spark's own operator, whose error shows them.
+    # Masked here, too: a copied DAG may pass them to Spark's own operator, whose error shows them.
     read_spark_arguments(f"{DEFAULTS}.spark_conf", arguments)
     if binary is not None:
         arguments["spark_binary"] = binary

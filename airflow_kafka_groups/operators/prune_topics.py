@@ -40,7 +40,7 @@ class PlanTopicPruningOperator(PlanningOperator):
         seconds; 0 for no limit. Default: two days (templated).
 
     Returns ``{"plan_id", "plan_path", "digest", "snapshot_id", "expires_at", "counts", "warnings", "first_topics"}``.
-    Fails if the snapshot is incomplete, too old, or was taken by a version that kept no subscriptions.
+    Fails if the snapshot is incomplete or too old.
     """
 
     def __init__(self, *, max_gap_seconds: float | str | timedelta = 2 * 86_400, **kwargs: Any) -> None:

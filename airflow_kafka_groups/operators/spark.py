@@ -251,7 +251,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
         async def proposed(admin: Any) -> list[Any]:
             here = await admin.cluster_id()
-            if processed.kafka_cluster_id not in (None, here):
+            if here is None or processed.kafka_cluster_id != here:
                 raise MaintenanceError(
                     f"{self.result_path} is of Kafka cluster {processed.kafka_cluster_id!r}, and this connection leads "
                     f"to {here!r}: nothing was committed. Give the connection of the cluster that the job read"

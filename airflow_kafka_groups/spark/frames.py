@@ -38,7 +38,7 @@ _CHECKED = {**WHOLE, "parquet.page.verify-checksum.enabled": "true"}
 def read_stored(spark: SparkSession, schema: StructType | None = None) -> DataFrameReader:
     """Return a reader of tables that the package stores, which compares each page of a file with its checksum.
 
-    Without that, most flipped bits are read as other rows. Files of earlier versions have no checksums.
+    Without that, most flipped bits are read as other rows.
 
     :param schema: their columns. Default: as the files have them.
     """

@@ -83,7 +83,6 @@ ELSEWHERE = {
     "models/": "unit/test_models.py",
     "operators/dag_form.py": "unit/operators/test_dag_params.py",
     "operators/offset_deletion.py": "unit/operators/test_offset_changes.py",
-    "operators/retention.py": "exhaustive/operators/test_file_pruning.py",
     "operators/support/": "unit/operators/test_deletion.py",
     "operators/support/actor.py": "unit/operators/deleting/test_reset_again.py",
     "operators/support/question.py": "unit/operators/questions/test_question.py",

@@ -1,4 +1,4 @@
-"""The groups of a snapshot as objects, each with all its offsets."""
+"""The groups of a snapshot as objects, each with all its offsets; and tables of members and subscriptions of none."""
 
 from __future__ import annotations
 
@@ -9,8 +9,23 @@ from itertools import groupby
 from operator import itemgetter
 
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.contracts.manifest import MembersFile, SubscriptionsFile
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+
+NO_MEMBERS = MembersFile(
+    name="none.parquet",
+    rows=0,
+    bytes=0,
+    sha256="",
+    groups=0,
+    seen=0,
+    not_described=0,
+    reasons={},
+    carried_from=(),
+    not_carried={},
+)
+NO_SUBSCRIPTIONS = SubscriptionsFile(name="none.parquet", rows=0, sha256="")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, hour, parquet, snapshot_id
 
 CLUSTER = "c"
@@ -49,11 +50,16 @@ def write_manifest(base: Path, name: str, rows: int, /, **changes: Any) -> Path:
         "airflow_run": "manual__2026-01-01T00:00:00+00:00",
         "complete": True,
         "missing_brokers": {},
+        "sees_all_topics": True,
         "groups": 1,
         "failed_groups": 0,
         "rows": rows,
         "scope": {"include": [], "exclude": []},
         "files": [{"name": "part-00000.parquet", "rows": rows}],
+        "offsets_retention_minutes": None,
+        "view": None,
+        "members": NO_MEMBERS.to_json(),
+        "subscriptions": NO_SUBSCRIPTIONS.to_json(),
     }
     path = base / CLUSTER / "manifests" / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

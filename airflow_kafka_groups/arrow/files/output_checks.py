@@ -21,7 +21,7 @@ are of other table formats."""
 def require_replaceable(storage: Storage, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
     """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
 
-    :param columns: the names of what the job writes there; files of earlier versions have some of them.
+    :param columns: the names of what the job writes there.
     :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
 
     Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a

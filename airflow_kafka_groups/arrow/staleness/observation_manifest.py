@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_groups.arrow.ledger.snapshots import History
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import OBSERVATIONS_FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 
@@ -37,7 +37,7 @@ class ObservationManifest:
     file: str | None
     bytes: int
     sha256: str | None
-    format: int = OBSERVATIONS_FORMAT
+    format: int = FORMAT
 
     def describes(self, manifest: SnapshotManifest, source: str) -> bool:
         """Return whether these are the observations of a snapshot, in the present format.
@@ -45,7 +45,7 @@ class ObservationManifest:
         :param source: what ``source_of`` returns for it.
         """
         found = self.format, self.snapshot_id, self.cluster, self.source, self.file is None
-        return found == (OBSERVATIONS_FORMAT, manifest.snapshot_id, manifest.cluster, source, self.groups == 0)
+        return found == (FORMAT, manifest.snapshot_id, manifest.cluster, source, self.groups == 0)
 
 
 def source_of(manifest: SnapshotManifest, history: History) -> str:

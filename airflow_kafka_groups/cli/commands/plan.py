@@ -147,7 +147,7 @@ def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -
 
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
     """
-    from airflow_kafka_groups.maintenance.plan.verdicts import judgements, newest_judged
+    from airflow_kafka_groups.maintenance.plan.verdicts import is_judged, newest_judged
     from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
 
     layout = cluster.layout()
@@ -155,7 +155,7 @@ def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -
     if asked is None and (judged := newest_judged(layout)) not in (None, snapshot_id):
         say(f"Snapshot {snapshot_id} is not judged: planning from {judged}, the newest that is.")
         return str(judged)
-    if not judgements(layout, snapshot_id):
+    if not is_judged(layout, snapshot_id):
         load_manifest(layout, snapshot_id)  # one that does not exist cannot be judged either
         limits = {"--min-idle": policy.min_idle_seconds, "--max-gap": policy.max_gap_seconds}
         # With fewer digits, a million is 1e+06.

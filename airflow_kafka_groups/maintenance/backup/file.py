@@ -113,7 +113,7 @@ def _open(
             rows=manifest["file"]["rows"],
             entries={},
             not_backed_up=dict(manifest["not_backed_up"]),
-            topic_ids=dict(manifest.get("topic_ids", {})),  # earlier backups have none
+            topic_ids=dict(manifest["topic_ids"]),
             partial=manifest.get("partial") is True,
         )
         groups = manifest["groups"]

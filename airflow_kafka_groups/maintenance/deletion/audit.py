@@ -1,4 +1,4 @@
-"""Records of deletion runs: views of the journal, and the audit files of versions that had no journal.
+"""Records of deletion runs: views of the journal.
 
 docs/formats.md shows a record. The last entry of a run is one as it stands; for a run without an end it is put together
 from what the journal has.
@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.paths import AUDIT
-from airflow_kafka_groups.exceptions import JournalError, MaintenanceError
+from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.durable_files import list_names, read_file
 from airflow_kafka_groups.maintenance.file_errors import unless_damaged
 from airflow_kafka_groups.maintenance.journal.blocks import Blocks
 from airflow_kafka_groups.maintenance.journal.columns import end_of
 from airflow_kafka_groups.maintenance.journal.files import read_entry
-from airflow_kafka_groups.maintenance.journal.folding import fold
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, check_id, parse_json
+from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"
 
@@ -31,9 +27,9 @@ NO_END = "the run has begun and its end is not recorded: it was interrupted, or 
 def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
     """Read everything that is known of the deletions on a cluster.
 
-    Raises ``JournalError``, ``MaintenanceError`` for an old record that is damaged, and ``StorageError``.
+    Raises ``JournalError`` and ``StorageError``.
     """
-    return replace(Journal(layout.base, kafka_cluster_id).current(), earlier=earlier_runs(layout))
+    return Journal(layout.base, kafka_cluster_id).current()
 
 
 def records_of_plan(
@@ -43,10 +39,9 @@ def records_of_plan(
 
     :param since: when the plan was made.
     """
-    earlier = {path: data for path, data in _audits(layout, f"{check_id('plan_id', plan_id)}-").items()}
     journal = Journal(layout.base, kafka_cluster_id)
     runs = journal.of_plan(plan_id, journal.begun_since(since))
-    return earlier | {run.path: record_of(run) for run in runs}
+    return {run.path: record_of(run) for run in runs}
 
 
 def record_of(run: RunRecord) -> dict[str, Any]:
@@ -72,7 +67,7 @@ def record_of(run: RunRecord) -> dict[str, Any]:
 
 
 def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
-    """Read the last entry of a run, or the record of a version without a journal: its content, and all outcomes.
+    """Read the last entry of a run: its content, and all outcomes.
 
     Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
     """
@@ -85,35 +80,3 @@ def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
         if body is None:
             return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
         return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]
-
-
-def earlier_runs(layout: Layout) -> list[RunRecord]:
-    """Return the runs that only audit files tell of; what these leave unknown counts as deleted.
-
-    Raises ``MaintenanceError`` for a file that is damaged, and ``StorageError``.
-    """
-    return [_earlier(path, record) for path, record in _audits(layout).items()]
-
-
-def _audits(layout: Layout, prefix: str = "") -> dict[str, dict[str, Any]]:
-    folder = layout.root / AUDIT
-    found: dict[str, dict[str, Any]] = {}
-    for name in list_names(folder):
-        if name.startswith(prefix) and name.endswith(".json") and not name.startswith("."):
-            content = read_file(folder / name)
-            if content is not None:
-                found[str(folder / name)] = parse_json(content, folder / name, "the record of a run", MaintenanceError)
-    return found
-
-
-def _earlier(path: str, record: Mapping[str, Any]) -> RunRecord:
-    with unless_damaged(MaintenanceError, f"the record {path}"):
-        finished_at = record["finished_at"]
-        changed = [item["group_id"] for item in record["outcomes"] if item["outcome"] in _CHANGED]
-        intents = {} if record["dry_run"] else dict.fromkeys(changed, finished_at)
-        begun = {"run_id": record["run_id"], "request_id": record["plan_id"] or record["run_id"]}
-        outcomes = [{**item, "at": finished_at} for item in record["outcomes"]]
-        return fold(0, begun, [{"at": finished_at, "intents": intents, "outcomes": outcomes}], None, path)
-
-
-_CHANGED = frozenset({Outcome.DELETED.value, Outcome.UNKNOWN.value})

@@ -13,7 +13,6 @@ from datetime import datetime
 from enum import StrEnum
 
 from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.formats import FORMAT, OBSERVATIONS_FORMATS, PLAN_FORMATS
 from airflow_kafka_groups.contracts.ids import ID, is_id, parse_time, time_of
 from airflow_kafka_groups.contracts.paths import TableName
 from airflow_kafka_groups.exceptions import MaintenanceError
@@ -32,7 +31,6 @@ from airflow_kafka_groups.maintenance.keep_alive.records import (
     KEPT_AT,
     KEPT_UNTIL,
     KINDS,
-    brought_back,
 )
 from airflow_kafka_groups.maintenance.report.page import HEAD
 from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN
@@ -60,8 +58,6 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
         (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
         (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
-        (paths.VERDICTS, re.compile(rf"({ID})\.json"), False),
-        (paths.VERDICTS, re.compile(rf"({ID})"), True),
         *(
             place
             for table in _TABLES
@@ -76,7 +72,6 @@ _PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
         (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
         (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
         (paths.APPROVALS, re.compile(rf"({ID})"), True),
-        (paths.AUDIT, re.compile(rf"({ID})-{ID}\.json"), False),
         (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
         (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
         (paths.PLANS, re.compile(rf"({ID})\.json"), False),
@@ -113,9 +108,8 @@ _OWN_NAME = {
     paths.LISTINGS: "",
     paths.BACKLOGS: "",
 }
-_FORMATS = {paths.PLANS: PLAN_FORMATS, _OBSERVED: OBSERVATIONS_FORMATS}
-# The fields with times from which idle times count, for clean-ups.
-_COUNTS_FROM = {paths.CHANGES: (KEPT_AT, KEPT_UNTIL), paths.AUDIT: ("finished_at",)}
+_COUNTS_FROM = (KEPT_AT, KEPT_UNTIL)
+"""The fields of a change with times from which idle times count, for clean-ups."""
 _BEFORE_ENDING = "-before.json"
 """How the name of what a change found ends, in ``changes``."""
 
@@ -144,7 +138,7 @@ class FileSet:
     :param inner: the folders in its folders, the innermost first.
     :param foreign: why they must not be removed.
     :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
-    :param named: the Kafka clusters that its manifest, plan, backup or changes name; one may name none.
+    :param named: the Kafka clusters that its manifest or changes name; one may name none.
     :param expires_at: when its plan became unusable; ``None`` if it has none.
     :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
     """
@@ -252,29 +246,22 @@ def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str
     if folder == paths.REPORTS:
         begins = (read_file(path) or b"").startswith(HEAD.encode())
         return None if begins else f"{path} is not a report of this package"
-    if folder not in (*_OWN_NAME, paths.AUDIT) or not path.name.endswith(".json"):
+    if folder not in _OWN_NAME or not path.name.endswith(".json"):
         return None
     try:
-        formats = _FORMATS.get(folder, (FORMAT,))
-        content = read_json(path, "it", MaintenanceError, formats=formats, part=without_moves, read=read_unless_move)
+        content = read_json(path, "it", MaintenanceError, part=without_moves, read=read_unless_move)
     except MaintenanceError as error:
         return str(error)
     id_ = file_set.id
     if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
         file_set.is_of_task |= TASK_RUN in content
-    if folder in (paths.MANIFESTS, paths.PLANS, paths.BACKUPS, paths.CHANGES):
+    if folder in (paths.MANIFESTS, paths.CHANGES):
         file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID) or None, str) else None)
-    if folder == paths.AUDIT:
-        same = id_ in (content.get("plan_id"), content.get("run_id"))
-    else:
-        name = _OWN_NAME[folder]
-        same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
+    name = _OWN_NAME[folder]
+    same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
     try:
-        spares_none = folder == paths.CHANGES and content.get("dry_run") is True  # a keep-alive's has the times, too
-        names = () if spares_none else _COUNTS_FROM.get(folder, ())
-        times = [parse_time(content[name]) for name in names if name in content]
-        if path.name.endswith(_BEFORE_ENDING) and not times and brought_back(content):
-            times = [file_set.made_at]  # as earlier versions recorded it
+        counts = folder == paths.CHANGES and content.get("dry_run") is not True  # a keep-alive's has the times, too
+        times = [parse_time(content[name]) for name in _COUNTS_FROM if counts and name in content]
         if folder in (paths.PLANS, paths.PRUNE_PLANS):
             file_set.expires_at = parse_time(content["expires_at"])
     except (AttributeError, KeyError, TypeError, ValueError):

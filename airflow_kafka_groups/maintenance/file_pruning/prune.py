@@ -1,15 +1,15 @@
 """Pruning of a cluster's old files. Other files in the same folders are not touched.
 
-Files form sets: a snapshot is its manifest, rows, verdicts, observations and lag; a clean-up is its plan, backup, audit
-records and report; a change is its state before and its result; a backlog is what a job was given, and its result. A
+Files form sets: a snapshot is its manifest, rows, verdicts, observations and lag; a clean-up is its plan, backup and
+report; a change is its state before and its result; a backlog is what a job was given, and its result. A
 set is removed completely or not at all, unless the process is killed: then the next one removes the rest. It is
 removed if it is older than the limit of its kind (by the time in its id), is not among the newest of its kind, and
 consists only of files that this package writes. A file with another name, or whose content contradicts its name, keeps
 its set. A clean-up ages from the end of its plan: until then groups may be deleted by it, which its backup restores.
 
-Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, that
-of a restore, and the audit records of versions without a journal. They outlive the snapshots from before that time,
-which may show their groups idle. The record of a task that sets offsets stays for a year, whatever the limit.
+Later clean-ups spare groups by some sets: the record of a keep-alive run, which ages from the end of its effect, and
+that of a restore. They outlive the snapshots from before that time, which may show their groups idle. The record of a
+task that sets offsets stays for a year, whatever the limit.
 """
 
 from __future__ import annotations

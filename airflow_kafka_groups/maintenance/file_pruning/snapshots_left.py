@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from itertools import islice
 
 from airflow_kafka_groups.contracts.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
-from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, verdict_summary_folders
+from airflow_kafka_groups.contracts.paths import PLANS, PRUNE_PLANS, TableName, summaries
 from airflow_kafka_groups.exceptions import MaintenanceError, PlanError, SnapshotError, StorageError
 from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.maintenance.durable_files import list_ids
@@ -128,10 +128,9 @@ class SnapshotsLeft:
         """
         key = folder.cluster, most
         if key not in self._judged_from:
-            places = [folder.root / place for place in verdict_summary_folders()]
-            judged = sorted((id_, number) for number, place in enumerate(places) for id_ in list_ids(place))[-most:]
-            found = read_few(_rests_on, [places[number] / f"{id_}.json" for id_, number in judged])
-            self._judged_from[key] = {id_: since for (id_, _), since in zip(judged, found, strict=True)}
+            judged = sorted(list_ids(folder.root / summaries(TableName.VERDICTS)))[-most:]
+            found = read_few(_rests_on, list(map(folder.verdict_summary, judged)))
+            self._judged_from[key] = dict(zip(judged, found, strict=True))
         judged_from = self._judged_from[key]
         return [id_ for id_ in ids if id_ in judged_from and judged_from[id_] <= at]
 
@@ -186,7 +185,8 @@ def _judged_at(now: datetime, clusters: Collection[str | None] | None, path: Sto
     :param clusters: the clusters that it must name one of; ``None``: any.
     """
     try:
-        header = read_json(path, "the plan", PlanError, formats=None)  # a newer version's may be carried out by that
+        # A newer version's may be carried out by that.
+        header = read_json(path, "the plan", PlanError, has_format=False)
         expires_at, snapshot_id = parse_time(header["expires_at"]), header["snapshot_id"]
         is_of = clusters is None or header["kafka_cluster_id"] in clusters
     except StorageError:
@@ -199,7 +199,7 @@ def _judged_at(now: datetime, clusters: Collection[str | None] | None, path: Sto
 def _rests_on(path: StoragePath) -> datetime:
     """Return since when a judgement has observed its groups; where nobody knows, since ever."""
     try:
-        oldest = read_json(path, "the summary of a judgement", MaintenanceError, formats=None)["oldest_observation"]
+        oldest = read_json(path, "the summary of a judgement", MaintenanceError, has_format=False)["oldest_observation"]
         return _NEVER if oldest is None else parse_time(oldest)  # it has no groups
     except StorageError:
         raise

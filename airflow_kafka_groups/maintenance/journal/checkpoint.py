@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import chain
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import new_id, parse_time
@@ -25,7 +24,6 @@ from airflow_kafka_groups.maintenance.journal.files import (
     read_entry,
 )
 from airflow_kafka_groups.maintenance.journal.history import Deletion, Life, RunRecord, leases_of
-from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 CHECKPOINT_RUNS = 50
@@ -169,8 +167,7 @@ class Checkpoint:
         return read_all(self._read_run, sorted(shared))
 
     def _tries(self, request_id: str) -> frozenset[int]:
-        found = (numbers for recorded, numbers in self._requests.items() if is_try_of(recorded, request_id))
-        return frozenset(chain.from_iterable(found))
+        return frozenset(self._requests.get(request_id, ()))
 
     def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
         """Read the runs that dealt with a group, or the newest of them."""

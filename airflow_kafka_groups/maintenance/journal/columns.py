@@ -27,11 +27,11 @@ def outcomes_json(outcomes: Iterable[GroupOutcome]) -> dict[str, Any]:
 
 def intents_of(entry: Mapping[str, Any], at: datetime) -> Iterator[tuple[str, datetime]]:
     """Yield the groups that an entry says were about to be deleted, and when. Raises ``KeyError`` and the like."""
-    if entry.get("kind") == "intent" and "groups" in entry:
+    if entry.get("kind") == "intent":
         yield from ((group_id, at) for group_id in entry["groups"])
-    else:  # entries of format 1, and the ends of small runs
+    else:  # the end of a small run
         for group_id, when in entry.get("intents", {}).items():
-            yield group_id, at if when is None else parse_time(when)
+            yield group_id, parse_time(when)
 
 
 def outcomes_of(entry: Mapping[str, Any], at: datetime) -> Iterator[tuple[GroupOutcome, datetime]]:
@@ -40,7 +40,7 @@ def outcomes_of(entry: Mapping[str, Any], at: datetime) -> Iterator[tuple[GroupO
         yield from ((item, at) for item in _outcomes(entry))
     else:
         for item in entry.get("outcomes", ()):
-            yield GroupOutcome.from_json(item), parse_time(item["at"]) if "at" in item else at
+            yield GroupOutcome.from_json(item), parse_time(item["at"])
 
 
 def end_json(

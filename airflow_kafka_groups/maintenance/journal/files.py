@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
-from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
@@ -36,9 +36,6 @@ from airflow_kafka_groups.maintenance.storage import StoragePath
 
 T = TypeVar("T")
 
-ENTRY_FORMAT = 2
-"""The format of entries that are written; entries of format 1 are read."""
-_READ_FORMATS = frozenset({FORMAT, ENTRY_FORMAT})
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
@@ -113,9 +110,9 @@ def numbers_of(names: list[str], digits: int) -> set[int]:
     return {int(stem) for stem in stems if len(stem) == digits and stem.isdecimal()}
 
 
-def create_entry(path: StoragePath, data: Mapping[str, Any], format_number: int = ENTRY_FORMAT) -> Entry:
+def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
     """Create an entry, durably. Raises ``FileExistsAlreadyError`` or ``StorageError``."""
-    content = (json.dumps({"format": format_number, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
+    content = (json.dumps({"format": FORMAT, **data}, separators=(",", ":"), allow_nan=False) + "\n").encode()
     create_file(path, content)
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 
@@ -130,8 +127,10 @@ def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
         return None
     with unless_damaged(JournalError, f"the journal's entry {path}"):
         data = json.loads(content)
-        if data["format"] not in _READ_FORMATS:
-            raise JournalError(f"{path} has the format {data['format']!r}; this version reads up to {ENTRY_FORMAT}")
+        try:
+            check_format(data)
+        except UnknownFormatError as exc:
+            raise JournalError(f"the journal's entry {path} cannot be read: {exc}") from exc
         if kind is not None and data["kind"] != kind:
             raise JournalError(f"{path} is an entry of the kind {data['kind']!r} where {kind!r} belongs")
     return Entry(path, data, hashlib.sha256(content).hexdigest())
@@ -206,12 +205,10 @@ class Chain:
     """Entries that follow one another in one folder, numbered from 1 without gaps. Not for two threads at once.
 
     :param origin: the SHA-256 of what the first entry follows; ``None`` where it follows nothing.
-    :param format_number: of the entries that are appended.
     """
 
-    def __init__(self, folder: StoragePath, origin: str | None, format_number: int = ENTRY_FORMAT) -> None:
+    def __init__(self, folder: StoragePath, origin: str | None) -> None:
         self.folder = folder
-        self._format = format_number
         self.head = origin
         self.count = 0
 
@@ -241,7 +238,7 @@ class Chain:
         Raises ``JournalError`` when somebody else has added one meanwhile, and ``StorageError``.
         """
         try:
-            entry = create_entry(self._next(), {**data, "previous": self.head}, self._format)
+            entry = create_entry(self._next(), {**data, "previous": self.head})
         except FileExistsAlreadyError as exc:
             raise JournalError(f"somebody else has written here meanwhile: {exc}") from exc
         self._advance(entry)

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
 from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.journal.requests import is_try_of
 
 PROOF_OF_LIFE = frozenset(
     {
@@ -174,12 +173,10 @@ class History:
     """The runs of a cluster, oldest first.
 
     :param runs: those in the journal that were read.
-    :param earlier: those that only the audit records of versions without a journal tell of.
     :param settled: what the runs before them amount to; ``None`` if there are none.
     """
 
     runs: Sequence[RunRecord] = field(default=())
-    earlier: Sequence[RunRecord] = field(default=())
     settled: Settled | None = None
 
     def deletions(self, request_id: str | None = None) -> dict[str, Deletion]:
@@ -242,16 +239,15 @@ class History:
         """
         settled = [] if self.settled is None else self.settled.of_group(group_id, newest)
         found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
-        runs = [run for run in self.earlier if group_id in run.outcomes] + [found[number] for number in sorted(found)]
+        runs = [found[number] for number in sorted(found)]
         return runs if newest is None else runs[-newest:]
 
     def _of(self, request_id: str | None) -> Iterable[RunRecord]:
         if request_id is None:
-            return (*self.earlier, *self.runs)
+            return self.runs
         settled = [] if self.settled is None else self.settled.of_request(request_id)
         found = {run.number: run for run in (*settled, *self.runs)}
-        every = (*self.earlier, *(found[number] for number in sorted(found)))
-        return [run for run in every if is_try_of(run.request_id, request_id)]
+        return [found[number] for number in sorted(found) if found[number].request_id == request_id]
 
 
 def leases_of(runs: Iterable[RunRecord]) -> dict[str, datetime]:

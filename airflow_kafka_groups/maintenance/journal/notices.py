@@ -100,7 +100,7 @@ class NoticeBook:
                 break
             if entry.data.get("plan_id") == plan_id:
                 facts = {name: value for name, value in entry.data.items() if name not in (_ALL, _CHANGED)}
-                found.append({"count": _told_by(entry), **facts} if "notified" in facts else facts)
+                found.append(facts)
         return found
 
     def write(
@@ -184,15 +184,6 @@ def _is_told(notice: Notice | None) -> bool:
     return notice is not None and notice.notified_at is not None
 
 
-def _told_by(entry: Entry) -> int:
-    """Return the number of groups in a message of an earlier version, whose entry has all marks and no number."""
-    if _ALL not in entry.data:
-        return 0
-    at, owner = _written_at(entry), entry.data["notified"]
-    marks = _parse(entry, _ALL).values()
-    return sum(1 for mark in marks if mark.notified_at == at and (mark.owner or "") == owner)
-
-
 def _written_at(entry: Entry) -> datetime:
     with unless_damaged(JournalError, str(entry.path)):
         return parse_time(entry.data["at"])
@@ -212,8 +203,7 @@ def _columns(notices: Mapping[str, Notice]) -> dict[str, list[Any]]:
 def _parse(entry: Entry, field: str) -> dict[str, Notice]:
     with unless_damaged(JournalError, str(entry.path)):
         marks = entry.data[field]
-        names = ("fingerprint", "owner", "marked_at", "notified_at")  # earlier entries lack the others
-        later = (marks.get(name) or [None] * len(marks["groups"]) for name in ("contact", "told_seconds"))
+        names = ("fingerprint", "owner", "contact", "marked_at", "notified_at", "told_seconds")
         return {
             str(group_id): Notice(
                 fingerprint=str(fingerprint),
@@ -223,7 +213,7 @@ def _parse(entry: Entry, field: str) -> dict[str, Notice]:
                 notified_at=None if notified_at is None else parse_time(notified_at),
                 told_seconds=None if told is None else float(told),
             )
-            for group_id, fingerprint, owner, marked_at, notified_at, contact, told in zip(
-                marks["groups"], *(marks[name] for name in names), *later, strict=True
+            for group_id, fingerprint, owner, contact, marked_at, notified_at, told in zip(
+                marks["groups"], *(marks[name] for name in names), strict=True
             )
         }

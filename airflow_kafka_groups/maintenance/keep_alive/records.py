@@ -5,7 +5,6 @@ first file before it commits anything and the second one afterwards, so a run wi
 groups may have been kept alive, or restored. Each reader takes the file that is safe for it. The time of a run is when
 it began: for what is due by the worker's own clock; for what a clean-up spares, no earlier than what others recorded
 before. Whatever may create a group has the record of a restore: also offsets that are set, or committed for a backlog.
-Earlier versions named the record of a restore as that of any change: such a one is looked into.
 """
 
 from __future__ import annotations
@@ -25,7 +24,6 @@ from airflow_kafka_groups.maintenance.cluster_folders import may_be_of, noted_fo
 from airflow_kafka_groups.maintenance.durable_files import list_names
 from airflow_kafka_groups.maintenance.journal.files import read_few
 from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move, without_moves
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 log = logging.getLogger(__name__)
@@ -37,7 +35,7 @@ KINDS = tuple(_SHOWN)
 KEPT_AT = "kept_at"
 KEPT_UNTIL = "kept_until"
 KAFKA_CLUSTER_ID = "kafka_cluster_id"
-_NAME = re.compile(rf"({ID})-(?:({'|'.join(KINDS)})-)?(before|result)\.json")
+_NAME = re.compile(rf"({ID})-({'|'.join(KINDS)})-(before|result)\.json")
 _DONE = "changed"
 
 
@@ -74,8 +72,8 @@ class KeptAlive:
 def last_kept(layout: Layout, since: datetime, kafka_cluster_id: str | None = None) -> dict[str, datetime]:
     """Return when the last verified keep-alive of each group began.
 
-    A damaged record counts for nothing, nor does one that does not say of which cluster it is, as earlier versions'
-    did: its groups are kept alive once more, which does no harm.
+    A damaged record counts for nothing, nor does one that does not say of which cluster it is: its groups are kept
+    alive once more, which does no harm.
 
     :param since: only runs that began at this time or later.
     :param kafka_cluster_id: the id that the brokers report: runs on another cluster prove nothing. Default: not known.
@@ -153,13 +151,10 @@ class KeepAliveRecords:
 
     def _read_new(self, folder: Layout) -> dict[str, KeptAlive]:
         found: dict[str, KeptAlive] = {}
-        kinds = (*self._kinds, *((None,) if RESTORE in self._kinds else ()))
-        runs = [run for run in _runs(folder, "before", kinds) if str(run[2]) not in self._seen]
+        runs = [run for run in _runs(folder, "before", self._kinds) if str(run[2]) not in self._seen]
         records = read_few(_read, [path for _, _, path in runs], [kind for _, kind, _ in runs])
         may_be_here = cache(partial(may_be_of, folder, self._kafka_cluster_id))  # once for all records
         for (run_id, kind, path), record in zip(runs, records, strict=True):
-            if record is None:  # it may be half written: the next look reads it again
-                continue
             self._seen.add(str(path))
             if not record["groups"]:
                 continue
@@ -169,11 +164,10 @@ class KeepAliveRecords:
                 if not may_be_here() if named is None else named != self._kafka_cluster_id:
                     continue
             if not is_id(run_id):  # a copy that somebody named may be of no such day
-                raise _no_record(path, _SHOWN[kind or RESTORE])
+                raise _no_record(path, _SHOWN[kind])
             at = time_of(run_id)
             if KEPT_AT in record:
                 at = max(at, parse_time(record[KEPT_AT]))
-            kind = kind or RESTORE
             what = _SHOWN[kind] if record.get("what", kind) == kind else f"a change ({record['what']})"
             kept = KeptAlive(at, at if kind == RESTORE else parse_time(record[KEPT_UNTIL]), what)
             _merge(found, dict.fromkeys(record["groups"], kept))
@@ -189,9 +183,9 @@ def _merge(found: dict[str, KeptAlive], more: Mapping[str, KeptAlive]) -> None:
 
 
 def _runs(
-    layout: Layout, part: str, kinds: Collection[str | None], since: datetime | None = None
-) -> Iterator[tuple[str, str | None, StoragePath]]:
-    """Yield each run's id, kind and file, oldest first. The kind of a change that nobody looks for is ``None``."""
+    layout: Layout, part: str, kinds: Collection[str], since: datetime | None = None
+) -> Iterator[tuple[str, str, StoragePath]]:
+    """Yield the id, kind and file of each run of these kinds, oldest first."""
     folder = layout.root / CHANGES
     for name in list_names(folder):
         match = _NAME.fullmatch(name)
@@ -213,38 +207,7 @@ def _read_if_whole(path: StoragePath) -> dict[str, Any] | None:
         return None
 
 
-def _read_earlier(path: StoragePath) -> dict[str, Any] | None:
-    """Read the record of any change; its groups are those that an earlier version restored or created by it, or none.
-
-    Return ``None`` for one that is damaged: nothing was changed before it was complete.
-    """
-    try:
-        what = "the record of a change"
-        record = read_json(path, what, MaintenanceError, part=without_moves, read=read_unless_move)
-        return {"what": record["what"], "groups": [str(group["group_id"]) for group in brought_back(record)]}
-    except StorageError:
-        raise
-    except (MaintenanceError, KeyError, TypeError, AttributeError) as exc:
-        log.debug("%s is not the record of a restore: %r", path, exc)
-        return None
-
-
-def brought_back(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the groups that are restored or created by a change, of its first file.
-
-    Raises ``KeyError``, ``TypeError`` or ``AttributeError`` for one that is damaged.
-    """
-    return [group for group in record["groups"] if record["what"] == RESTORE or _creates(group)]
-
-
-def _creates(group: Mapping[str, Any]) -> bool:
-    """Whether offsets are committed to a group that had none."""
-    return bool(group.get("after")) and not group.get("before") and group.get("kept") is None
-
-
-def _read(path: StoragePath, kind: str | None) -> dict[str, Any] | None:
-    if kind is None:
-        return _read_earlier(path)
+def _read(path: StoragePath, kind: str) -> dict[str, Any]:
     what, needed = _SHOWN[kind], KEPT_AT if kind == RESTORE else KEPT_UNTIL
     record = read_json(path, f"the record of {what}", MaintenanceError)
     try:

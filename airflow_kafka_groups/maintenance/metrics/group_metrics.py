@@ -16,11 +16,11 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from airflow_kafka_groups.contracts.arrow_schema import utc_times
-from airflow_kafka_groups.contracts.paths import verdict_summary_folders
+from airflow_kafka_groups.contracts.paths import TableName, summaries
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import list_ids
 from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, judgements, load_verdicts
+from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, is_judged, load_verdicts
 from airflow_kafka_groups.maintenance.policy.families import family_of
 from airflow_kafka_groups.maintenance.snapshot.reader import MOST_PASSED, load_manifest
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -88,13 +88,13 @@ def metrics_of_snapshot(
 
 
 def _newest_judged(layout: Layout) -> str:
-    folders = [layout.root / folder for folder in verdict_summary_folders()]
-    newest_first = sorted((id_ for folder in folders for id_ in list_ids(folder)), reverse=True)[:MOST_PASSED]
+    folder = layout.root / summaries(TableName.VERDICTS)
+    newest_first = sorted(list_ids(folder), reverse=True)[:MOST_PASSED]
     of_all = (id_ for id_ in newest_first if not _is_of_named_groups(layout, id_))
     for snapshot_id in chain(of_all, newest_first):
-        if judgements(layout, snapshot_id):
+        if is_judged(layout, snapshot_id):
             return snapshot_id
-    raise SnapshotError(f"no snapshot is judged: no complete summary is in {folders[0]}. Run judge_staleness first")
+    raise SnapshotError(f"no snapshot is judged: no complete summary is in {folder}. Run judge_staleness first")
 
 
 def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:

@@ -2,7 +2,7 @@
 
 A plan is created by ``make_plan``, written once and never changed. It is two files: the groups as columns, and a small
 JSON header that is written last. The header has the SHA-256 of the groups' file, and the plan's digest is that of the
-header: an edit of either breaks it, and the plan is refused. Plans of earlier versions are one JSON file.
+header: an edit of either breaks it, and the plan is refused.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import islice
 from typing import Any, cast
 
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, PLAN_FORMATS
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import PLANS
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_ids, read_file
@@ -37,9 +37,9 @@ _MOST_TRIALS = 100
 class DeletionPlan(SealedPlan):
     """A plan of groups.
 
-    ``body`` is the file of the groups, ``b""`` for a plan of an earlier version. ``evidence`` is what the judgement
-    rests on, with a sentence for people, and ``families`` the families of groups in numbers; plans of earlier versions
-    lack them. A ``trial`` was made by the command line: until it is applied, it is none of the cluster's runs.
+    ``body`` is the file of the groups. ``evidence`` is what the judgement rests on, with a sentence for people;
+    ``None`` for groups that were named. ``families`` are the families of groups in numbers. A ``trial`` was made by the
+    command line: until it is applied, it is none of the cluster's runs.
     """
 
     groups: Sequence[PlannedGroup]
@@ -47,7 +47,6 @@ class DeletionPlan(SealedPlan):
     evidence: Mapping[str, Any] | None = None
     families: tuple[Mapping[str, Any], ...] = ()
     trial: bool = False
-    version: int = field(default=PLAN_FORMAT, init=False)
     body: bytes = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -105,7 +104,7 @@ class DeletionPlan(SealedPlan):
 
     def _header(self) -> dict[str, Any]:
         return {
-            "format": self.version,
+            "format": FORMAT,
             **self._terms(),
             **({} if self.evidence is None else {"evidence": dict(self.evidence)}),
             "groups": len(self.groups),
@@ -125,36 +124,31 @@ class DeletionPlan(SealedPlan):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any], body: bytes = b"") -> DeletionPlan:
+    def from_json(cls, data: Mapping[str, Any], body: bytes) -> DeletionPlan:
         """Parse a plan.
 
         :param data: its header.
-        :param body: the file with its groups; an earlier version's plan has none.
+        :param body: the file with its groups.
 
         Raises ``PlanError`` if either was changed after it was made, or something is missing.
         """
-        version = check_header(data)
+        check_header(data)
         plan = cls.__new__(cls)
         with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):
-            if version == FORMAT:
-                groups = PlannedGroups.of(PlannedGroup(**group) for group in data["groups"])
-                kept = KeptGroups.of(KeptGroup(**group) for group in data["kept"])
-            else:
-                check_body(data, body)
-                groups, kept = read_rows(body)
+            check_body(data, body)
+            groups, kept = read_rows(body)
             plan._set(
                 **read_terms(data),
                 evidence=dict(data["evidence"]) if "evidence" in data else None,
                 families=tuple(map(dict, data.get("families", ()))),
                 trial=data.get("trial", False),
-                version=version,
                 groups=groups,
                 kept=kept,
                 body=body,
                 digest=data["digest"],
             )
             check_groups(plan.plan_id, groups)
-        if version != FORMAT and plan.to_json() != data:
+        if plan.to_json() != data:
             raise PlanError(f"plan {plan.plan_id!r} differs when read back: make a new plan")
         return plan
 
@@ -191,7 +185,7 @@ def newest_plan(layout: Layout) -> str | None:
     ``None`` if there is none. Raises ``PlanError`` and ``StorageError``.
     """
     newest_first = sorted(list_ids(layout.root / PLANS), reverse=True)
-    headers = ((id_, _read_header(layout, id_)) for id_ in newest_first)
+    headers = ((id_, read_header(layout.plan(id_))) for id_ in newest_first)
     judged = ((id_, data.get("trial")) for id_, data in headers if data.get("snapshot_id") != NAMED_BY_HAND)
     newest: str | None = None
     for id_, trial in islice(judged, _MOST_TRIALS):
@@ -207,23 +201,14 @@ def find_in_plan(layout: Layout, plan_id: str, group_id: str) -> PlannedGroup | 
     Raises ``PlanError`` and ``StorageError``.
     """
     data, body = _read(layout, plan_id)
-    if check_header(data) == FORMAT:
-        plan = DeletionPlan.from_json(data)
-        every: list[PlannedGroup | KeptGroup] = [*plan.groups, *plan.kept]
-        return next((group for group in every if group.group_id == group_id), None)
+    check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         check_body(data, body)
         return next(iter(find_rows(body, group_id)), None)
 
 
-def _read_header(layout: Layout, plan_id: str) -> dict[str, Any]:
-    return read_header(layout.plan(plan_id), PLAN_FORMATS)
-
-
 def _read(layout: Layout, plan_id: str) -> tuple[dict[str, Any], bytes]:
-    data = _read_header(layout, plan_id)
-    if data["format"] == FORMAT:
-        return data, b""
+    data = read_header(layout.plan(plan_id))
     place = layout.plan_body(plan_id)
     body = read_file(place)
     if body is None:
@@ -239,7 +224,7 @@ def least_idle_times(plan: DeletionPlan) -> dict[str, float]:
 
 def policy_of_plan(layout: Layout, plan_id: str) -> PlanPolicy:
     """Return the policy of a plan without reading its groups. Raises ``PlanError`` and ``StorageError``."""
-    data = _read_header(layout, plan_id)
+    data = read_header(layout.plan(plan_id))
     check_header(data)
     with unless_damaged(PlanError, f"plan {plan_id!r}"):
         return PlanPolicy.from_json(data["policy"])

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow_kafka_groups.arrow.values import column, literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
-from airflow_kafka_groups.contracts.columns import PLAN_COLUMNS, RULE_COLUMNS
+from airflow_kafka_groups.contracts.columns import PLAN_COLUMNS
 from airflow_kafka_groups.maintenance.plan.plan_rows import (
     KeptGroup,
     KeptGroups,
@@ -95,7 +95,7 @@ def _may_have(row_group: Any, group_id: str) -> bool:
 
 
 def _read(parquet: Any, names: Sequence[str], row_groups: Sequence[int] | None = None) -> Any:
-    """Return columns as they are now: format 2 had no rules. Raises ``ValueError`` or ``KeyError``.
+    """Return columns. Raises ``ValueError`` or ``KeyError`` for other content.
 
     :param row_groups: the parts of the file to read. Default: all.
     """
@@ -106,10 +106,6 @@ def _read(parquet: Any, names: Sequence[str], row_groups: Sequence[int] | None =
     parts = range(parquet.num_row_groups) if row_groups is None else row_groups
     # More threads decode a small file no sooner, and each keeps memory of its own.
     table = parquet.read_row_groups(parts, columns=list(names), use_threads=False)
-    if not set(RULE_COLUMNS) & set(parquet.schema_arrow.names):
-        rows = sum(parquet.metadata.row_group(part).num_rows for part in parts)
-        for name in set(RULE_COLUMNS) & set(names):
-            table = table.append_column(schema.field(name), pa.nulls(rows, pa.string()))
     table = table.select(schema.names)
     if not table.schema.equals(schema):
         raise ValueError("its columns are not those of a plan")

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
-from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS, RULE_COLUMNS
+from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, PLAN_COLUMNS
 from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.maintenance.policy.matching import Decided
 
 _AT_ONCE = 4_096
 _FORECAST = [column.name for column in FORECAST_COLUMNS]
 _TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
-_KEPT = ("group_id", "verdict", "reason", "group_type", "idle_since", "fingerprint", *RULE_COLUMNS)
+_KEPT = ("group_id", "verdict", "reason", "group_type", "idle_since", "fingerprint", "rule", "owner", "family")
 _Group = TypeVar("_Group")
 
 
@@ -58,7 +58,7 @@ class KeptGroup:
     """One group that is not in the plan, and why.
 
     ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``group_type``, ``idle_since`` and
-    ``fingerprint`` are known of a group that only waits for its notice; earlier versions wrote no type.
+    ``fingerprint`` are known of a group that only waits for its notice.
     """
 
     group_id: str

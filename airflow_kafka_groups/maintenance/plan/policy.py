@@ -31,8 +31,6 @@ WEEK_SECONDS = 7 * DAY_SECONDS
 YEAR_SECONDS = 366 * DAY_SECONDS
 ARGUMENTS_RULE = "arguments"
 """The name of the one rule of a policy without a file."""
-_LATER = frozenset({"max_gap_seconds", "require_commit_log", "file", "rules", "contacts", "notify", "refuse_share"})
-"""Settings that plans of older versions lack, whose digest must not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,37 +181,21 @@ class PlanPolicy:
         return GroupFilter(with_a_name(self.include), self.exclude, (*ALWAYS_PROTECTED, *self.protected))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the policy as JSON values. Later settings are left out where they demand nothing."""
-        later: dict[str, Any] = {name: getattr(self, name) for name in _LATER if getattr(self, name)}
-        if self.file is not None:
-            later["file"] = {"path": self.file.path, "sha256": self.file.sha256}
-        if self.rules:
-            later["rules"] = [rule.to_json() for rule in self.rules]
-        if self.contacts:
-            later["contacts"] = dict(self.contacts)
-        return {
-            **later,
-            "include": list(self.include),
-            "exclude": list(self.exclude),
-            "protected": list(self.protected),
-            "min_idle_seconds": self.min_idle_seconds,
-            "min_observations": self.min_observations,
-            "max_groups": self.max_groups,
-            "max_share": self.max_share,
-            "max_plan_age_seconds": self.max_plan_age_seconds,
-            "allow_hidden_topics": self.allow_hidden_topics,
-        }
+        """Return the policy as JSON values."""
+        values: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        values |= {name: list(values[name]) for name in ("include", "exclude", "protected")}
+        file = self.file and {"path": self.file.path, "sha256": self.file.sha256}
+        rules = [rule.to_json() for rule in self.rules]
+        return {**values, "file": file, "rules": rules, "contacts": dict(self.contacts), "notify": dict(self.notify)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PlanPolicy:
         """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
-        if missing := set(cls.__slots__) - set(data) - _LATER:
+        if missing := set(cls.__slots__) - set(data):
             raise TypeError(f"the policy lacks {', '.join(sorted(missing))}")
         values: dict[str, Any] = {
             key: tuple(value) if isinstance(value, list) else value for key, value in data.items()
         }
-        if "file" in data:
-            values["file"] = PolicySource(**data["file"])
-        if "rules" in data:
-            values["rules"] = tuple(map(Rule.from_json, data["rules"]))
+        values["file"] = None if data["file"] is None else PolicySource(**data["file"])
+        values["rules"] = tuple(map(Rule.from_json, data["rules"]))
         return cls(**values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, ClassVar
@@ -110,12 +110,12 @@ class SealedPlan(ABC):
         }
 
 
-def read_header(path: StoragePath, formats: Collection[int]) -> dict[str, Any]:
+def read_header(path: StoragePath) -> dict[str, Any]:
     """Read the JSON of a plan, which nobody has checked. Raises ``PlanError`` and ``StorageError``."""
     content = read_file(path)
     if content is None:
         raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
-    return parse_json(content, path, "the plan", PlanError, formats=formats)
+    return parse_json(content, path, "the plan", PlanError)
 
 
 def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import PLAN_FORMATS, UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.paths import plan_body
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.file_errors import unless_damaged
@@ -17,10 +17,10 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 _REQUIRED = ("group_id", "reason", "group_type", "protocol_type", "state", "partitions", "fingerprint")
 
 
-def check_header(data: Mapping[str, Any], formats: Collection[int] = PLAN_FORMATS) -> int:
-    """Return the format of a plan. Raises ``PlanError`` unless its digest is that of all the rest."""
+def check_header(data: Mapping[str, Any]) -> None:
+    """Raise ``PlanError`` unless a plan has the known format, and the digest of all the rest."""
     try:
-        version = check_format(data, formats)
+        check_format(data)
     except UnknownFormatError as exc:
         raise PlanError(f"plan {data.get('plan_id')!r} cannot be read: {exc}") from exc
     with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):  # by what no writer writes, such as NaN
@@ -29,7 +29,6 @@ def check_header(data: Mapping[str, Any], formats: Collection[int] = PLAN_FORMAT
         raise PlanError(
             f"plan {data.get('plan_id')!r} was changed after it was made (digest mismatch): make a new plan"
         )
-    return version
 
 
 def check_body(data: Mapping[str, Any], body: bytes) -> None:

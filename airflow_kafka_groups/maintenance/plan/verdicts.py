@@ -12,7 +12,7 @@ from airflow_kafka_groups.arrow.values import in_one_piece, literal, release_unu
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.contracts.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
 from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
-from airflow_kafka_groups.contracts.paths import is_data_file, verdict_summary_folders
+from airflow_kafka_groups.contracts.paths import TableName, is_data_file, summaries
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
 from airflow_kafka_groups.maintenance.json_files import read_json
@@ -50,7 +50,7 @@ class JudgedBy:
 
     @classmethod
     def from_summary(cls, summary: Mapping[str, Any]) -> JudgedBy:
-        """Read the summary of any version of the job: what it does not report is not known."""
+        """Read the job's summary: what it does not report is not known."""
         policy = summary.get("policy")
         gap = policy.get("max_gap_seconds") if isinstance(policy, Mapping) else None
         known = isinstance(gap, int | float) and not isinstance(gap, bool) and gap >= 0
@@ -101,37 +101,37 @@ class Verdicts:
         return None if again < 0 else str(ids[again])
 
 
-def judgements(layout: Layout, snapshot_id: str) -> list[tuple[StoragePath, StoragePath]]:
-    """Return the Spark job's summary and the folder of its verdicts; two if an earlier version judged, too.
+def is_judged(layout: Layout, snapshot_id: str) -> bool:
+    """Return whether there are verdicts on a snapshot. Raises ``StorageError``."""
+    return _summary_if_whole(layout.verdict_summary(snapshot_id)) is not None
 
-    What a job has left that was killed vouches for nothing: a part of a summary, or one without the number of groups.
 
-    Raises ``StorageError``.
+def _summary_if_whole(path: StoragePath) -> Mapping[str, Any] | None:
+    """Read the summary of a judgement.
+
+    Return ``None`` for what a job has left that was killed: a part of a summary, or one without the number of groups.
     """
-
-    def is_whole(path: StoragePath) -> bool:
-        try:
-            return _summary(path).get("groups", 0) is not None
-        except SnapshotError:
-            return False
-
-    return [place for place in layout.verdict_places(snapshot_id) if is_whole(place[0])]
+    try:
+        summary = _summary(path)
+    except SnapshotError:
+        return None
+    return None if summary.get("groups") is None else summary
 
 
 def newest_judged(layout: Layout) -> str | None:
     """Return the newest complete snapshot if it is judged, otherwise the newest that is; ``None`` if none is.
 
     Between two clean-ups, other DAGs take snapshots that nobody judges. One of named groups counts if no other one is
-    judged: earlier versions of the job judged it if it was the newest.
+    judged.
 
     Raises ``SnapshotError`` without a snapshot, and for a judged one that is damaged, and ``StorageError``.
     """
     newest, named = latest_manifest(layout, to_judge=True).snapshot_id, None
     # Listed: most snapshots are not judged, and each question about one is a request or two.
-    judged = {id_ for folder in verdict_summary_folders() for id_ in list_ids(layout.root / folder)}
+    judged = set(list_ids(layout.root / summaries(TableName.VERDICTS)))
     older = filter(judged.__contains__, reversed(snapshot_ids(layout)))
     for snapshot_id in (newest, *islice(older, MOST_PASSED)):
-        if judgements(layout, snapshot_id):
+        if is_judged(layout, snapshot_id):
             if not load_manifest(layout, snapshot_id).of_named_groups:
                 return snapshot_id
             named = named or snapshot_id
@@ -141,32 +141,24 @@ def newest_judged(layout: Layout) -> str | None:
 def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
     """Read all verdicts about a snapshot.
 
-    Raises ``SnapshotError`` if the job has not finished (no summary), or judges again meanwhile, an earlier version of
-    it judged too, its summary is about another snapshot, a file cannot be read, or a group is judged twice; and
-    ``StorageError``.
+    Raises ``SnapshotError`` if the job has not finished (no summary), or judges again meanwhile, its summary is about
+    another snapshot, a file cannot be read, or a group is judged twice; and ``StorageError``.
     """
     import pyarrow as pa
 
-    judged = judgements(layout, snapshot_id)
-    if not judged:
+    path, folder = layout.verdict_summary(snapshot_id), layout.verdicts(snapshot_id)
+    if (summary := _summary_if_whole(path)) is None:
         raise SnapshotError(
             f"snapshot {snapshot_id} is not judged: no complete summary of it in {layout.root}; run the Spark job first"
         )
-    if len(judged) > 1:
-        raise SnapshotError(
-            f"snapshot {snapshot_id} was judged by two versions of the Spark job ({judged[0][0]}, {judged[1][0]}): run "
-            "the newer one again"
-        )
-    ((path, folder),) = judged
-    summary = _summary(path)
     for name, wanted in (("snapshot_id", snapshot_id), ("cluster", layout.cluster)):
         if summary.get(name, wanted) != wanted:
             raise SnapshotError(f"{path} does not belong to snapshot {snapshot_id} of cluster {layout.cluster!r}")
     with storage_errors("read", folder):
         files = _parquet_files(folder)
         # Of two jobs at once, one may have replaced the verdicts before the other wrote its summary.
-        named = summary.get("files")  # earlier versions named none
-        if isinstance(named, list) and sorted(map(str, named)) != [file.name for file in files]:
+        named = summary.get("files")
+        if not isinstance(named, list) or sorted(map(str, named)) != [file.name for file in files]:
             raise SnapshotError(f"{path} does not name the files in {folder}: two jobs judged at once. Run one again")
         table = pa.concat_tables([_read(file) for file in files])
     # A job deletes it first and writes it last. Verdicts of another run may rest on less than this summary says.
@@ -190,7 +182,7 @@ def load_verdicts(layout: Layout, snapshot_id: str) -> Verdicts:
 
 
 def _summary(path: StoragePath) -> Mapping[str, Any]:
-    return read_json(path, "the summary of the Spark job", SnapshotError, formats=None)
+    return read_json(path, "the summary of the Spark job", SnapshotError, has_format=False)
 
 
 def _parquet_files(folder: StoragePath) -> list[StoragePath]:
@@ -221,7 +213,7 @@ def _read(path: StoragePath) -> Any:
     for column in _REQUIRED:
         if not column.nullable and (row := pc.index(pc.is_null(columns[column.name]), literal(True)).as_py()) >= 0:
             raise SnapshotError(f"{path}: group {columns['group_id'][row].as_py()!r} has no {column.name}")
-    # Earlier versions of the job made no forecasts.
+    # A job need not make forecasts.
     nothing = {field.name: pa.nulls(len(table), field.type) for field in schema if field.name not in present}
     return pa.table({**columns, **nothing}).select(schema.names)
 

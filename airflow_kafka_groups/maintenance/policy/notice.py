@@ -53,9 +53,10 @@ class Notice:
     :param marked_at: when it was seen stale: the time of the snapshot whose plan marked it.
     :param notified_at: when its owner was notified; ``None``: not yet.
     :param owner: whom; ``None`` where the group has no owner, and the default contact was notified.
-    :param contact: where; ``None``: not yet, the message went to another owner or contact than the policy has now, or
-        it was sent by a version that did not record it.
-    :param told_seconds: the period that the message named; ``None``: not yet, or by such a version.
+    :param contact: where; ``None``: not yet, or the message went to another owner or contact than the policy has now.
+    :param told_seconds: the period that the message named; ``None``: not yet.
+
+    Raises ``ValueError`` for a mark that says when a message was sent and not which period it named, or the reverse.
     """
 
     fingerprint: str
@@ -65,17 +66,17 @@ class Notice:
     contact: str | None = None
     told_seconds: float | None = None
 
+    def __post_init__(self) -> None:
+        if (self.notified_at is None) != (self.told_seconds is None):
+            raise ValueError("a notice has a time and the period that it named, or neither")
+
     def ends_later_than(self, seconds: float, at: datetime) -> bool:
         """Return whether the period that the message named ends, or may end, later than one of another message.
 
         :param seconds: the period that another message would name.
         :param at: when it would be sent.
         """
-        if self.notified_at is None:
-            return False
-        if self.told_seconds is None:  # nobody knows what an earlier version told
-            return True
-        if self.told_seconds <= seconds:
+        if self.notified_at is None or self.told_seconds is None or self.told_seconds <= seconds:
             return False
         passed = (at - max(self.marked_at, self.notified_at)).total_seconds()
         return passed + seconds < self.told_seconds
@@ -130,8 +131,6 @@ def why_not_noticed(
             f"its owner was notified at {_shown(notice.notified_at)}, and the notice period of "
             f"{shown_period(seconds)} is not over"
         )
-    if notice.told_seconds is None:
-        return "its owner was notified of a period that was not recorded by an earlier version, and has to be again"
     return _why_told(notice, at)
 
 

@@ -15,8 +15,6 @@ from airflow_kafka_groups.maintenance.policy.families import TailShape
 
 DEFAULT_RULE = "default"
 """The name of the rule that decides where no other matches."""
-_LATER = frozenset({"max_growth_per_day"})
-"""Settings that plans of older versions lack, whose digest must not change."""
 
 
 class RuleAction(StrEnum):
@@ -144,15 +142,14 @@ class Rule:
         return self.action is RuleAction.PRUNE_TOPICS
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as a plan's header has it. Later settings are left out where they demand nothing."""
+        """Return the rule as a plan's header has it."""
         values = {name: getattr(self, name) for name in self.__slots__}
-        values = {name: value for name, value in values.items() if value is not None or name not in _LATER}
         return {**values, "action": self.action.value, "match": self.match.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rule:
         """Parse the result of ``to_json()``. Raises ``TypeError``, ``KeyError`` or ``ValueError`` for anything else."""
         match = Match(**{name: tuple(value) for name, value in data["match"].items()})
-        if missing := {each.name for each in fields(cls)} - set(data) - _LATER:
+        if missing := {each.name for each in fields(cls)} - set(data):
             raise TypeError(f"a rule lacks {', '.join(sorted(missing))}")
         return cls(**{**data, "action": RuleAction(data["action"]), "match": match})

@@ -38,7 +38,7 @@ from airflow_kafka_groups.maintenance.snapshot.later_snapshots import (
     may_see_less,
 )
 from airflow_kafka_groups.maintenance.snapshot.reader import looked_for
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, read_subscriptions
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 
 
@@ -54,7 +54,7 @@ def used_since(layout: Layout, plan: PrunePlan, known: KnownSnapshots) -> dict[s
     for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
         sees_less = may_see_less(reader, layout, plan.view)
         shown = {} if sees_less and not reader.manifest.sees_all_topics else observe(reader, group_ids)
-        subscribed = read_subscriptions(reader.layout, reader.manifest) or NO_SUBSCRIPTIONS
+        subscribed = read_subscriptions(reader.layout, reader.manifest)
         asked = set() if sees_less else looked_for(reader.manifest, group_ids)
         for item in plan.groups:
             if not is_news(reader.manifest, plan.snapshot_id, parse_time(item.idle_since)):

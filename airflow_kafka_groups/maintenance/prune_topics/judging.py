@@ -21,7 +21,7 @@ from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic, observe
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, looked_for, snapshot_ids
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import NO_SUBSCRIPTIONS, Subscriptions, read_subscriptions
+from airflow_kafka_groups.maintenance.snapshot.subscriptions import Subscriptions, read_subscriptions
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupId
 
@@ -176,7 +176,7 @@ def judge(
         cluster_id = older.manifest.kafka_cluster_id
         if cluster_id not in (newest.kafka_cluster_id, None):
             continue
-        shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest) or NO_SUBSCRIPTIONS
+        shown, subscribed = observe(older, left), read_subscriptions(layout, older.manifest)
         asked = looked_for(older.manifest, left)
         for group_id, judged_group in left.items():
             proves = cluster_id is not None  # brokers that start may not know their cluster's id yet

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.exceptions import PlanError, SnapshotError
+from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.cluster_view import recorded_view
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.floors import SiteFloors
@@ -137,11 +137,6 @@ class _Planning:
     ) -> tuple[list[PlannedTopic], list[TopicToKeep], dict[str, int], list[str]]:
         """Return the topics to prune, the others without subscription, the counts and warnings."""
         subscriptions = read_subscriptions(layout, snapshot.manifest)
-        if subscriptions is None:
-            raise SnapshotError(
-                f"snapshot {snapshot.manifest.snapshot_id} was taken by a version that kept no subscriptions: take a "
-                "new one"
-            )
         subscribed, committed = subscriptions.proven, snapshot.topics()
         unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
         groups = self._judged(layout, snapshot, unread)

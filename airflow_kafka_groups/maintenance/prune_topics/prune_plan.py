@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.contracts.digest import digest_of, is_digest
-from airflow_kafka_groups.contracts.formats import PRUNE_PLAN_FORMAT
+from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.maintenance.durable_files import create_file
 from airflow_kafka_groups.maintenance.file_errors import unless_damaged
@@ -140,7 +140,7 @@ class PrunePlan(SealedPlan):
 
     def _content(self) -> dict[str, Any]:
         return {
-            "format": PRUNE_PLAN_FORMAT,
+            "format": FORMAT,
             "kind": KIND,
             **self._terms(),
             "topics": [{**asdict(item), "partitions": list(item.partitions)} for item in self.groups],
@@ -151,7 +151,7 @@ class PrunePlan(SealedPlan):
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> PrunePlan:
         """Parse a plan. Raises ``PlanError`` if it was changed after it was made, or something is missing."""
-        check_header(data, (PRUNE_PLAN_FORMAT,))
+        check_header(data)
         with unless_damaged(PlanError, f"plan {data.get('plan_id')!r}"):
             if data["kind"] != KIND:
                 raise ValueError(f"its kind is {data['kind']!r}")
@@ -178,6 +178,6 @@ def save_prune_plan(layout: Layout, plan: PrunePlan) -> StoragePath:
 def load_prune_plan(layout: Layout, plan_id: str) -> PrunePlan:
     """Read a plan and verify its digest. Raises ``PlanError`` and ``StorageError``."""
     path = layout.prune_plan(plan_id)
-    plan = PrunePlan.from_json(read_header(path, (PRUNE_PLAN_FORMAT,)))
+    plan = PrunePlan.from_json(read_header(path))
     plan.require_place(path, plan_id, layout.cluster)
     return plan

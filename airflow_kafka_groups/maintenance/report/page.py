@@ -1,7 +1,7 @@
 """The frame of a page: its head, its style, its script, and the policy by which a browser runs nothing else.
 
 A page loads nothing and sends nothing, opened from a disk as well as in Airflow. The one script that it may run is that
-of this package, which the browser knows by its SHA-256. A page that an earlier version wrote is shown without it.
+of this package, which the browser knows by its SHA-256.
 """
 
 from __future__ import annotations

@@ -82,7 +82,10 @@ def policy_section(plan: DeletionPlan) -> str:
 
 
 def _limits(plan: DeletionPlan) -> dict[str, Any]:
-    return {name: value for name, value in plan.policy.to_json().items() if name not in ("file", "rules", "contacts")}
+    own = ("file", "rules", "contacts", "notify")  # shown elsewhere, or not at all
+    limits = {name: value for name, value in plan.policy.to_json().items() if name not in own}
+    # One that demands nothing is 0 or null.
+    return {name: value for name, value in limits.items() if name == "allow_hidden_topics" or value not in (None, 0)}
 
 
 def _setting(name: str, value: Any) -> str:

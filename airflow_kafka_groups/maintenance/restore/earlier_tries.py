@@ -228,7 +228,7 @@ def _content(task_run: str, path: StoragePath, kafka_cluster_id: str | None) -> 
     if not data:  # it was removed meanwhile, or never written
         return None
     try:
-        head = parse_json(without_groups(data), path, _RECORD, MaintenanceError, formats=None)
+        head = parse_json(without_groups(data), path, _RECORD, MaintenanceError, has_format=False)
     except MaintenanceError as error:
         if kafka_cluster_id is None:
             raise MaintenanceError(f"{error}. Restore it from a copy, or remove it") from error

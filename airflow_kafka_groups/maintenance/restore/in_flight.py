@@ -73,7 +73,7 @@ def _about_to_be_deleted(
     journal = Journal(layout.base, kafka_cluster_id)
     found: dict[str, float] = {}
     for run in journal.unfinished_since(now):
-        longest = max(LONGEST_SECONDS, run.begun.get("request_seconds", 0.0))  # versions before recorded none
+        longest = max(LONGEST_SECONDS, run.begun.get("request_seconds", 0.0))
         since = now - timedelta(seconds=longest) - CLOCK_SLACK
         found |= {name: longest for name, at in run.intents.items() if at >= since and name not in run.decided_at}
     return {name: each for name, each in found.items() if name in wanted or name.rpartition(" [")[0] in wanted}

@@ -110,10 +110,10 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
     content = read_json(path, "the result of the Spark job", MaintenanceError)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
-    if content.get("outcome", "processed") != "processed":  # results of earlier versions have no outcome
+    if content.get("outcome") != "processed":
         raise MaintenanceError(
-            f"according to {path}, the job ended as {content['outcome']!r}, not with everything processed and left to "
-            "commit: run it again with --no-commit"
+            f"according to {path}, the job ended as {content.get('outcome')!r}, not with everything processed and left "
+            "to commit: run it again with --no-commit"
         )
     if content.get("committed"):
         raise MaintenanceError(f"according to {path}, the job has already committed: run it with --no-commit")
@@ -123,11 +123,10 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
         for row in content["ends"]:
             targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
         change = Change(group_id=content["group_id"], before=before, after=after)
+        read_from = content["kafka_cluster_id"]
     except (KeyError, TypeError) as exc:
         raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
-    return ProcessedBacklog(
-        change=change, kafka_cluster_id=content.get("kafka_cluster_id"), targets={change.group_id: targets}
-    )
+    return ProcessedBacklog(change=change, kafka_cluster_id=read_from, targets={change.group_id: targets})
 
 
 def _commits(rows: Collection[dict[str, Any]]) -> Commits:

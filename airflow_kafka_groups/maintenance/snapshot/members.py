@@ -107,9 +107,9 @@ def write_members(
 def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[MembersTable], dict[str, str]]:
     """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read, and why.
 
-    More than one, because two snapshots may be taken at the same time, and none has the other's. Snapshots of earlier
-    versions have none, and those of another cluster, such as a standby, are passed over: what a table lacks, no later
-    one has. At most 1,000 are, and at most 10 whose table cannot be read. Raises ``StorageError``.
+    More than one, because two snapshots may be taken at the same time, and none has the other's. Those of another
+    cluster, such as a standby, are passed over: what a table lacks, no later one has. At most 1,000 are, and at most 10
+    whose table cannot be read. Raises ``StorageError``.
     """
     tables: list[MembersTable] = []
     unreadable: dict[str, str] = {}
@@ -118,7 +118,7 @@ def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[Me
             break
         try:
             manifest = load_manifest(layout, snapshot_id)
-            if manifest.members is not None and manifest.kafka_cluster_id == kafka_cluster_id:
+            if manifest.kafka_cluster_id == kafka_cluster_id:
                 tables.append(MembersTable(snapshot_id, read_members(layout, manifest)))
         except SnapshotError as error:
             unreadable[snapshot_id] = str(error)
@@ -128,12 +128,9 @@ def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[Me
 def read_members(layout: Layout, manifest: SnapshotManifest) -> Any:
     """Return a snapshot's table of members, as a ``pyarrow.Table`` with the columns of ``MEMBER_COLUMNS``.
 
-    Raises ``SnapshotError`` if it is missing, differs from what the manifest vouches for, or if the snapshot is of a
-    version without; and ``StorageError``.
+    Raises ``SnapshotError`` if it is missing or differs from what the manifest vouches for, and ``StorageError``.
     """
     sealed = manifest.members
-    if sealed is None:
-        raise SnapshotError(f"snapshot {manifest.snapshot_id} was taken by a version that kept no members")
     path = layout.members(manifest.snapshot_id)
     return read_sealed(path, "members", MEMBER_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
 

@@ -31,11 +31,11 @@ def write_sealed(path: StoragePath, table: Any) -> tuple[int, str]:
     return len(data), hashlib.sha256(data).hexdigest()
 
 
-def read_sealed(path: StoragePath, what: str, *columns: Columns, sha256: str, rows: int) -> Any:
+def read_sealed(path: StoragePath, what: str, columns: Columns, *, sha256: str, rows: int) -> Any:
     """Return a table as a ``pyarrow.Table``.
 
     :param what: the content, for messages: ``"members"``.
-    :param columns: the columns, of this version or an earlier one.
+    :param columns: the columns.
     :param sha256: the digest of its bytes, as the manifest has it.
 
     Raises ``SnapshotError`` if it is missing or not what the manifest vouches for, and ``StorageError``.
@@ -55,6 +55,6 @@ def read_sealed(path: StoragePath, what: str, *columns: Columns, sha256: str, ro
             table = parquet.read(use_threads=False)
     except (OSError, KeyError, pa.ArrowException) as error:
         raise SnapshotError(f"{path} cannot be read: {error}") from error
-    if not any(table.schema.equals(arrow_schema(each)) for each in columns) or len(table) != rows:
+    if not table.schema.equals(arrow_schema(columns)) or len(table) != rows:
         raise SnapshotError(f"{path} is damaged: its columns or rows are not those of a table of {what}")
     return table

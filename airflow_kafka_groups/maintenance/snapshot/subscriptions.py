@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from airflow_kafka_groups.arrow.values import column
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
-from airflow_kafka_groups.contracts.columns import COMPLETE_SUBSCRIPTION_COLUMNS, SUBSCRIPTION_COLUMNS
+from airflow_kafka_groups.contracts.columns import SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest, SubscriptionsFile
 from airflow_kafka_groups.maintenance.snapshot.sealed_table import read_sealed, write_sealed
 from airflow_kafka_groups.maintenance.storage import Layout
@@ -60,9 +60,6 @@ class Subscriptions:
     seen: Mapping[GroupId, frozenset[str]]
 
 
-NO_SUBSCRIPTIONS = Subscriptions(proven={}, seen={})
-
-
 class SeenSubscriptions:
     """The subscriptions that a snapshot sees, gathered as descriptions arrive."""
 
@@ -92,20 +89,17 @@ def write_subscriptions(layout: Layout, seen: SeenSubscriptions) -> Subscription
     return SubscriptionsFile(name=path.name, rows=len(table), sha256=sha256)
 
 
-def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscriptions | None:
-    """Return what a snapshot saw of the subscriptions; ``None`` for a snapshot of a version that kept none.
+def read_subscriptions(layout: Layout, manifest: SnapshotManifest) -> Subscriptions:
+    """Return what a snapshot saw of the subscriptions.
 
     Raises ``SnapshotError`` if the table is missing or not what the manifest vouches for, and ``StorageError``.
     """
     sealed = manifest.subscriptions
-    if sealed is None:
-        return None
     path = layout.subscriptions(manifest.snapshot_id)
-    known = (SUBSCRIPTION_COLUMNS, COMPLETE_SUBSCRIPTION_COLUMNS)
-    table = read_sealed(path, "subscriptions", *known, sha256=sealed.sha256, rows=sealed.rows)
+    table = read_sealed(path, "subscriptions", SUBSCRIPTION_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
     group_ids = table["group_id"].to_pylist()
-    complete = table["complete"].to_pylist() if "complete" in table.column_names else [True] * len(group_ids)
     seen = dict(zip(group_ids, map(frozenset, table["topics"].to_pylist()), strict=True))
     return Subscriptions(
-        proven={id_: seen[id_] for id_, all_ in zip(group_ids, complete, strict=True) if all_}, seen=seen
+        proven={id_: seen[id_] for id_, all_ in zip(group_ids, table["complete"].to_pylist(), strict=True) if all_},
+        seen=seen,
     )

@@ -22,7 +22,7 @@ from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.slices import parse_ranges, range_rows
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMATS, check_format
+from airflow_kafka_groups.contracts.formats import check_format
 from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.session.settings import jvm_of
@@ -52,14 +52,12 @@ def read_plan(spark: SparkSession, folder: str, plan_id: str) -> tuple[set[str],
     text = storage.read_text(path)
     try:
         plan = json.loads(text)
-        version = check_format(plan, PLAN_FORMATS)
+        check_format(plan)
         if digest_of(plan) != plan["digest"]:
             raise JobError(f"{path} was changed after it was made: plan again")
         if (plan["plan_id"], plan["cluster"]) != (plan_id, folder.rpartition("/")[2]):
             raise JobError(f"{path} is plan {plan['plan_id']} of cluster {plan['cluster']}: it was copied or renamed")
         snapshot_id = plan["snapshot_id"]
-        if version == FORMAT:  # the first one, which has no body
-            return {group["group_id"] for group in plan["groups"]}, snapshot_id
         sha256 = plan["body"]["sha256"]
     except (ValueError, KeyError, TypeError, AttributeError) as exc:
         raise JobError(f"{path} is not a plan ({type(exc).__name__}: {exc})") from exc
@@ -184,8 +182,7 @@ def archive_there(spark: SparkSession, path: str, request: Mapping[str, Any]) ->
         return None
     try:
         there: dict[str, Any] = json.loads(text)
-        if (asked := there.get("request")) is None:
-            raise JobError(f"{path} exists, and does not say what was asked for: {NEVER_OVERWRITTEN}")
+        asked = there["request"]
         if other := sorted(name for name in request if name not in asked or asked[name] != request[name]):
             raise JobError(f"{path} exists, and is of another request (its {', '.join(other)}): {NEVER_OVERWRITTEN}")
         rows: dict[str, list[Any]] = {}

@@ -120,7 +120,8 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     output, summary_path = _places(arguments.output, folder, name)
     there = archive_there(spark, summary_path, request)
     if there is None:
-        _require_new(spark, output, *([] if arguments.output else [f"{folder}/{paths.ARCHIVES}/{name}.json"]))
+        if storage_of(spark, output).exists(output):
+            raise JobError(f"{output} exists: {NEVER_OVERWRITTEN}")
         require_shared(spark, output)
     keys = ("cluster", "archive_id")
     table = CatalogueTable(spark, arguments.table, ARCHIVE_SCHEMA, keys) if arguments.table else None
@@ -196,13 +197,6 @@ def _places(asked: str | None, folder: str, name: str) -> tuple[str, str]:
     # Each attempt has its own folder, so an incomplete one does not stop a retry; the summary names the valid one.
     output = asked or f"{folder}/{paths.table(_ARCHIVES)}/archive_id={name}-{uuid.uuid4().hex[:8]}"
     return output, f"{output}.json" if asked else f"{folder}/{paths.summary(_ARCHIVES, name)}"
-
-
-def _require_new(spark: SparkSession, *places: str) -> None:
-    """Raise ``JobError`` if the folder of an archive, or its summary by a former version, exists."""
-    for path in places:
-        if storage_of(spark, path).exists(path):
-            raise JobError(f"{path} exists: {NEVER_OVERWRITTEN}")
 
 
 def archive_name(snapshot_id: str, group_ids: Collection[str]) -> str:

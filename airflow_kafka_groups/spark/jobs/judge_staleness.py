@@ -82,7 +82,6 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         default=_DRIVER_ROWS,
         help=f"rows up to which the driver reduces new snapshots by itself, without executors (default {_DRIVER_ROWS})",
     )
-    add("--mode", help=argparse.SUPPRESS)  # of earlier versions: there is one way now
     add("--commit-history", metavar="FOLDER", help="output of the job commit_history: the last commit is movement, too")
     add(
         "--commit-log",
@@ -187,11 +186,12 @@ def _judge_history(
     judged_by = judged_history(storage, history, policy, workers, reduction)
     groups, snapshot_id = judged_by.groups, history.judged.snapshot_id
     retention = arguments.offsets_retention_minutes or history.judged.offsets_retention_minutes or 0
-    places = [f"{history.folder}/{path}" for place in paths.verdict_places(snapshot_id) for path in place]
-    output = arguments.output or places[1]
-    summary_path = arguments.summary or (f"{output}.json" if arguments.output else places[0])
-    # What vouches for verdicts that are replaced, also of an earlier version.
-    for path in {summary_path} if arguments.output else {summary_path, places[0], places[2]}:
+    verdicts_table = paths.TableName.VERDICTS
+    output = arguments.output or f"{history.folder}/{paths.partition(verdicts_table, snapshot_id)}"
+    in_history = f"{history.folder}/{paths.summary(verdicts_table, snapshot_id)}"
+    own_summary = f"{output}.json" if arguments.output else in_history
+    summary_path = arguments.summary or own_summary
+    for path in {summary_path} if arguments.output else {summary_path, own_summary}:  # of verdicts that are replaced
         session.storage(path).delete_file(path)
     commits = asked_for(session.get, arguments, history.judged)
     logged(commits.warnings)

@@ -100,12 +100,12 @@ def _days(storage: Storage, base: str, cluster: str, since: str) -> dict[str, li
     if not storage.exists(folder):
         raise JobError(f"there is no folder {folder}: check --base and --cluster")
     judged: dict[str, dict[str, str]] = defaultdict(dict)
-    for place in reversed(paths.verdict_summary_folders()):  # of two summaries, the newer version's counts
-        for name in storage.files(f"{folder}/{place}"):
-            snapshot_id = name.removesuffix(".json")
-            if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
-                continue
-            judged[day][snapshot_id] = f"{folder}/{place}/{name}"
+    place = f"{folder}/{paths.summaries(paths.TableName.VERDICTS)}"
+    for name in storage.files(place):
+        snapshot_id = name.removesuffix(".json")
+        if not ids.is_id(snapshot_id) or (day := f"{ids.time_of(snapshot_id):%Y-%m-%d}") < since:
+            continue
+        judged[day][snapshot_id] = f"{place}/{name}"
     with ThreadPoolExecutor(_READERS, thread_name_prefix="read") as readers:
         rows = readers.map(partial(_rows, storage, folder, cluster), judged.values())
         return {day: of_day for day, of_day in zip(judged, rows, strict=True) if of_day}

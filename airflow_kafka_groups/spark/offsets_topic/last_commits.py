@@ -156,8 +156,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
     if evidence.commits_until is None:
         evidence = Evidence(
-            not_read=f"{folder} does not tell until when (an open transaction hid commits, or the job is older): run "
-            "commit_history again"
+            not_read=f"{folder} does not tell until when (an open transaction hid commits): run commit_history again"
         )
     elif (why := _why_too_late(evidence.commits_until, storage.written_at(place))) is not None:
         evidence = Evidence(not_read=f"{folder} says that the log was read until {why}, and run commit_history again")
@@ -184,7 +183,7 @@ def _check_files(storage: Storage, folder: str, summary: dict[str, Any], remedy:
     other = sorted({parent for parent, _ in files if run_id and parent not in (f"run_id={run_id}", "groups")})
     if other:  # of as many groups, and read at another time than the summary says
         raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
-    named = summary.get("files")  # earlier versions named none
+    named = summary.get("files")
     if isinstance(named, list) and sorted(map(str, named)) != sorted(name for _, name in files):
         raise JobError(f"{folder} has the groups of another try of the run {run_id}: {remedy}")
     written, there = summary.get("groups"), storage.count_rows(f"{folder}/groups/{name}" for _, name in files)

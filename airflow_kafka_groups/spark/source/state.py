@@ -36,9 +36,8 @@ class ChangeState:
     """The observations of batches, and the token.
 
     They are in ``<folder>/batch-<number>-<stream>-<driver>/bucket-<number>.parquet``, by the offset of their batch: a
-    driver that was replaced and wakes up does not touch what the next one saw. Offsets of earlier versions have only
-    the stream, or neither. Where no file can be created exclusively, each task's file has a name of its own,
-    ``bucket-<number>.<random>.parquet``.
+    driver that was replaced and wakes up does not touch what the next one saw. Where no file can be created
+    exclusively, each task's file has a name of its own, ``bucket-<number>.<random>.parquet``.
 
     :param folder: path or URI, as supported by pyarrow's file systems.
     """
@@ -161,7 +160,7 @@ class ChangeState:
     def forget(self, offset: Mapping[str, int]) -> None:
         """Remove what the stream observed before the batch that this one follows, whichever driver planned it."""
         system, root = self._place()
-        own = re.compile(rf"batch-(\d+)-{offset[STREAM]}(-.*)?" if STREAM in offset else r"batch-(\d+)")
+        own = re.compile(rf"batch-(\d+)-{offset.get(STREAM)}-.*")
         for info in system.get_file_info(fs.FileSelector(root, allow_not_found=True)):
             if (named := own.fullmatch(info.base_name)) and int(named[1]) < offset["batch"] - 1:
                 system.delete_dir(info.path)

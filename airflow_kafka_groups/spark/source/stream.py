@@ -96,9 +96,9 @@ class ChangesReader(DataSourceStreamReader):
                 return dict(start)
         self._read_at = time.monotonic()
         batch = int(start["batch"]) + 1
-        # Its own number, so that another query in the folder is never what this one saw. Older offsets have none.
-        # And the driver's, as one that was replaced may be about to plan the same batch.
-        own = {STREAM: start.get(STREAM, self._own), DRIVER: self._own} if STREAM in start or batch == 1 else {}
+        # Its own number, so that another query in the folder is never what this one saw. And the driver's, as one that
+        # was replaced may be about to plan the same batch.
+        own = {STREAM: start.get(STREAM, self._own), DRIVER: self._own}
         self._listed = None
         self.state.drop({"batch": batch, **own})  # it was never begun
         cluster_id, groups = self._list(batch, start)

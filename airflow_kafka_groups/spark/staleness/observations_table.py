@@ -13,15 +13,13 @@ from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 def add_observations(spark: SparkSession, judged: JudgedHistory, table: CatalogueTable, cluster: str) -> None:
     """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
 
-    The latter have other digests than an earlier version's, or are of other rows. Those of an incomplete snapshot, or
-    of named groups, stay out, also if it is judged itself: groups that it lacks would seem to be gone, and no column
-    tells why. What is there of them, by an earlier version, goes.
+    The latter are of other rows. Those of an incomplete snapshot, or of named groups, stay out, also if it is judged
+    itself: groups that it lacks would seem to be gone, and no column tells why.
     """
     there, complete, store = table.counts(cluster), judged.complete, judged.store
     again = {name for name, each in complete.items() if name in store.reduced and each.groups}
     lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
     sizes = {name: each.groups for name, each in lacking.items()}
-    sizes |= dict.fromkeys(there.keys() & store.stored.keys() - complete.keys(), 0)
     if sizes:
         rows = _read(spark, store.files(lacking.values())).withColumn("snapshot_id", F.col("run_id"))
         table.replace(cluster, rows, sizes)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -108,26 +107,6 @@ def test_what_was_deleted_and_restored_is_watched_anew_before_another_plan_has_i
     assert isinstance(kept, KeptGroup)
     assert kept.verdict == "doubt"
     assert "deleted it at" in kept.reason
-
-
-@pytest.mark.parametrize(("year", "count"), [("2025", 1), ("2999", 0)])
-def test_records_of_versions_without_a_journal_count_too(
-    admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path, year: str, count: int
-) -> None:
-    old = {
-        "format": 1,
-        "run_id": f"{year}0101T000000Z-00000001",
-        "plan_id": f"{year}0101T000000Z-00000002",
-        "dry_run": False,
-        "finished_at": f"{year}-01-01T00:00:00+00:00",
-        "outcomes": [{"group_id": "a", "outcome": "unknown", "code": "begun", "reason": "killed"}],
-    }
-    folder = tmp_path / scene.CLUSTER / "audit"
-    folder.mkdir(exist_ok=True)
-    (folder / f"{old['plan_id']}-{old['run_id']}.json").write_text(json.dumps(old))
-    snapshot_id = scene.take_snapshot(tmp_path)
-    scene.judge(tmp_path, snapshot_id, stale={"a"})
-    assert scene.plan(tmp_path, snapshot_id=snapshot_id, max_share=1)["counts"]["planned"] == count
 
 
 def test_a_dry_run_before_does_not_keep_anything(admin: FakeAdmin, backed_up: dict[str, Any], tmp_path: Path) -> None:

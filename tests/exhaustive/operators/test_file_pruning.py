@@ -146,8 +146,6 @@ def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]])
         for path, content in (
             (root / "summaries" / "observations" / f"{snapshot}.json", json.dumps(manifest)),
             (root / "tables" / "observations" / f"snapshot_id={snapshot}" / "part-0a1b2c3d.parquet", "rows"),
-            (root / "verdicts" / f"{snapshot}.json", "{}"),  # of an earlier version
-            (root / "verdicts" / snapshot / "part-0a1b2c3d.parquet", "rows"),
         ):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(content)
@@ -156,7 +154,6 @@ def test_observations_go_with_their_snapshot(years: tuple[Path, list[set[str]]])
     for table in ("observations", "verdicts"):
         assert [path.stem for path in (root / "summaries" / table).iterdir()] == snapshots[2:]
         assert [path.name for path in (root / "tables" / table).iterdir()] == [f"snapshot_id={snapshots[2]}"]
-    assert sorted(path.name for path in (root / "verdicts").iterdir()) == [snapshots[2], f"{snapshots[2]}.json"]
 
 
 def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) -> None:
@@ -169,7 +166,6 @@ def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) 
     ("where", "content"),
     [
         ("data/{snapshot}/notes.txt", "mine"),
-        ("verdicts/{snapshot}/part-0.csv", "mine"),
         ("manifests/{snapshot}.json", '{"format": 1, "snapshot_id": "another", "cluster": "prod"}'),
         ("manifests/{snapshot}.json", "not json"),
         ("tables/observations/snapshot_id={snapshot}/notes.txt", "mine"),
@@ -178,7 +174,6 @@ def test_the_newest_stay_whatever_their_age(years: tuple[Path, list[set[str]]]) 
         ("plans/{plan}.json", '{"format": 1, "plan_id": "{plan}", "cluster": "another"}'),
         ("backups/{plan}.json", '{"format": 99}'),
         ("reports/{plan}.html", "<html>of my own</html>"),
-        ("audit/{plan}-20200101T000000Z-00000000.json", '{"format": 1, "plan_id": "other", "run_id": "x"}'),
     ],
 )
 def test_what_is_not_of_this_package_keeps_its_whole_set(
@@ -235,16 +230,6 @@ def test_bad_input_removes_nothing(years: tuple[Path, list[set[str]]], wrong: di
 
 def test_a_cluster_without_files_is_fine(tmp_path: Path) -> None:
     assert prune(tmp_path)["files"] == 0
-
-
-def test_the_former_module_still_has_the_operator() -> None:
-    from airflow_kafka_groups.operators import retention
-
-    with pytest.warns(UserWarning, match=r"operators\.file_pruning"):
-        former = retention.PruneFilesOperator
-    assert former is PruneFilesOperator
-    with pytest.raises(AttributeError, match="Nothing"):
-        _ = retention.Nothing
 
 
 def test_an_error_of_the_storage_is_reported_as_one(years: tuple[Path, list[set[str]]]) -> None:

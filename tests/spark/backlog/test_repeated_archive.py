@@ -61,10 +61,6 @@ def edited(**changes: Any) -> Callable[[Path, dict[str, Any]], None]:
     return edit
 
 
-def without_request(place: Path, summary: dict[str, Any]) -> None:
-    place.write_text(json.dumps({name: value for name, value in summary.items() if name != "request"}))
-
-
 def damaged(place: Path, summary: dict[str, Any]) -> None:
     files = sorted(place.parents[2].glob("tables/archives/archive_id=*/**/*.parquet"))
     pq.write_table(pq.read_table(files[0])[:1], files[0])
@@ -78,7 +74,6 @@ def lost(place: Path, summary: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (without_request, "and does not say what was asked for: an arch"),  # of an earlier version
         (edited(request=7), "is no summary of an archive"),
         (edited(partitions=[]), "has rows of group 'repeated-a'"),
         (edited(records=3), "is not what .* says"),

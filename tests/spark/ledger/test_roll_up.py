@@ -30,7 +30,6 @@ def judged(
     hour: int,
     *,
     stale: int,
-    earlier: bool = False,
     changes: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Write the summary of a judgement; manifests make a folder a cluster."""
@@ -44,7 +43,7 @@ def judged(
         "lag_by_verdict": {**counts, "stale": 10 * stale},
         **changes,
     }
-    folder = base / cluster / ("verdicts" if earlier else "summaries/verdicts")
+    folder = base / cluster / "summaries/verdicts"
     for each in (folder, base / cluster / "manifests"):
         each.mkdir(parents=True, exist_ok=True)
     (folder / f"{snapshot_id}.json").write_text(json.dumps(summary))
@@ -68,9 +67,8 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
     judged(base, "a", 2, 1, stale=1)
     late = judged(base, "a", 2, 23, stale=2)
     first = judged(base, "a", 0, 0, stale=3)
-    judged(base, "b", 1, 5, stale=7, earlier=True)
-    judged(base, "b", 1, 5, stale=5)  # the same snapshot, judged again by this version
-    older = judged(base, "b", 1, 6, stale=4, earlier=True)
+    judged(base, "b", 1, 5, stale=5)
+    older = judged(base, "b", 1, 6, stale=4)
     judged(base, "b", 30, 6, stale=9)
     judged(base, "torn", 0, 0, stale=1, changes={"verdicts": "none"})
     judged(base, "copied", 0, 0, stale=1, changes={"cluster": "other"})
@@ -100,7 +98,7 @@ def test_the_last_judgement_of_each_day_counts_and_is_there_once(
 
 
 def test_a_judgement_of_named_groups_is_no_day_of_the_cluster(spark: SparkSession, tmp_path: Path) -> None:
-    """As earlier versions judged the newest snapshot, which offsets_to_spark had taken of one group."""
+    """Somebody judged snapshots by their ids, which offsets_to_spark had taken of one group."""
     base = tmp_path / "base"
     whole, *named = (judged(base, "c", 1, hour, stale=stale) for hour, stale in ((3, 40), (5, 1), (6, 1)))
     named.append(judged(base, "c", 0, 1, stale=1))

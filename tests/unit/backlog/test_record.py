@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.offsets import Commit, Range
+from airflow_kafka_groups.arrow.offsets import Range
 from airflow_kafka_groups.backlog.commit import NotCommittedError
 from airflow_kafka_groups.backlog.ranges import Backlog
 from airflow_kafka_groups.backlog.record import (
@@ -22,7 +21,6 @@ from airflow_kafka_groups.backlog.record import (
     PROCESSED,
     PROCESSING,
     UNVERIFIED,
-    Record,
     TakenOverError,
 )
 from airflow_kafka_groups.backlog.slices import cut, range_rows
@@ -121,27 +119,6 @@ def test_a_folder_that_a_killed_process_left_empty_is_no_run(scene: Scene) -> No
     assert scene.record().run is not None
     scene.begin()
     assert (folder / "000002" / "000001.json").exists()
-
-
-FIRST = (
-    '{"at": "2026-01-31T23:59:59+00:00", "before": [{"leader_epoch": null, "metadata": "", "offset": 4, "partitio'
-    'n": 0, "topic": "a"}], "decided": [], "ends": [{"offset": 10, "partition": 0, "topic": "a"}], "format": 1, "'
-    'kind": "run", "lost": [], "max_records_per_slice": 4, "previous": null, "processed_before": [], "ranges": [{'
-    '"end": 10, "partition": 0, "start": 4, "topic": "a"}], "repeats": [], "request": {"backlog_id": null, "commi'
-    't": true, "group_id": "g", "isolation_level": "read_committed", "topics": []}, "run_id": "20260131T235959Z-0'
-    '123abcd", "digest": "0dd70a6dc690cfcb062c0dbd6ac6d4d22b5e64f773f7cf19590ccd27d5a2c7ad"}'
-)
-
-
-def test_a_record_of_the_first_format_is_read(tmp_path: Path) -> None:
-    (tmp_path / "g" / "000001").mkdir(parents=True)
-    (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST.replace('"offset": 4', '"offset": 3'))
-    with pytest.raises(JobError, match="its digest"):
-        Record(LocalStorage(), f"{tmp_path}/g")
-    (tmp_path / "g" / "000001" / "000001.json").write_text(FIRST)
-    run = Record(LocalStorage(), f"{tmp_path}/g").run
-    assert run is not None
-    assert (run.run_id, run.before, len(run.slices)) == ("20260131T235959Z-0123abcd", {A0: Commit(4)}, 2)
 
 
 def test_what_an_abandoned_run_processed_is_named_also_after_a_run_of_other_topics(scene: Scene) -> None:

@@ -23,7 +23,7 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.scene import layout_in, snapshot
 
-RESTORE = b'{"format": 1, "what": "restore", "groups": [{"group_id": "%d"}]}'
+RESTORE = b'{"format": 1, "what": "restore", "kept_at": "2026-03-01T12:00:00+00:00", "groups": [{"group_id": "%d"}]}'
 
 
 @pytest.fixture
@@ -47,13 +47,15 @@ def left(layout: Layout) -> SnapshotsLeft:
 async def test_the_snapshots_beside_records_that_name_no_cluster_are_not_listed_for_each(
     tmp_path: Path, cluster: str, listed: Counter[str]
 ) -> None:
-    """By count: for a thousand restores by an earlier version, each plan and deletion listed them a thousand times."""
+    """By count: for a thousand restores that name no cluster, each plan and deletion listed them a thousand times."""
     admin, other = FakeAdmin(), Layout(tmp_path, "other")
     ours, admin.cluster = admin.cluster, cluster
     await snapshot(admin, other)
     (other.root / "changes").mkdir()
     for number in range(20):
-        (other.root / "changes" / f"20260301T1200{number:02}Z-00000001-before.json").write_bytes(RESTORE % number)
+        (other.root / "changes" / f"20260301T1200{number:02}Z-00000001-restore-before.json").write_bytes(
+            RESTORE % number
+        )
     listed.clear()
     found = KeepAliveRecords(layout_in(tmp_path), ours).read()
     assert len(found) == (20 if cluster == ours else 0)

@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
@@ -101,8 +100,8 @@ def judge(
                 "reason": "because the test says so",
             }
         )
-    summary = {"groups": len(rows), "policy": {"max_gap_seconds": 172_800.0}}
-    path, folder = (layout.root / place for place in verdict_places(snapshot_id)[0])
+    summary = {"groups": len(rows), "files": ["part-0.parquet"], "policy": {"max_gap_seconds": 172_800.0}}
+    path, folder = layout.verdict_summary(snapshot_id), layout.verdicts(snapshot_id)
     folder.mkdir(parents=True)
     path.parent.mkdir(parents=True, exist_ok=True)
     pq.write_table(pa.Table.from_pylist(rows), str(folder / "part-0.parquet"))

@@ -61,6 +61,8 @@ def result(path: str, **changes: Any) -> None:
         "format": 1,
         "backlog_id": "b",
         "group_id": "a",
+        "outcome": "processed",
+        "kafka_cluster_id": CLUSTER_ID,
         "before": [row(0, 5), row(1, 10)],
         "to_commit": [row(0, 9)],
         "ends": [{"topic": "t", "partition": 0, "offset": 9}, {"topic": "t", "partition": 1, "offset": 10}],
@@ -214,7 +216,7 @@ def test_the_result_of_another_run_is_refused(
     ("read", "here", "committed"),
     [
         (CLUSTER_ID, CLUSTER_ID, True),
-        (None, CLUSTER_ID, True),  # of an earlier version
+        (None, CLUSTER_ID, False),
         ("another", CLUSTER_ID, False),  # to which cluster linking copies the offsets, too
         (CLUSTER_ID, None, False),  # brokers that start may not know it yet
     ],
@@ -230,6 +232,6 @@ def test_a_result_is_committed_to_the_cluster_that_spark_read(
     if committed:
         assert commit(tmp_path, "b", path)["counts"]["changed"] == 1
         return
-    with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster '{read}'.* to {here!r}: nothing was committed"):
+    with pytest.raises(MaintenanceError, match=rf"is of Kafka cluster {read!r}.* to {here!r}: nothing was committed"):
         commit(tmp_path, "b", path)
     assert [group.positions for group in admin.groups.values()] == ([{T0: 5, T1: 10}] if exists else [])

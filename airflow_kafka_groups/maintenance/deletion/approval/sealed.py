@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.paths import APPROVALS
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
@@ -133,7 +132,7 @@ def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
 
 
 def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
-    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None, FORMAT)
+    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None)
     return chain, chain.read()
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.contracts.formats import FORMAT, PLAN_FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.contracts.formats import FORMAT, UnknownFormatError, check_format
 from airflow_kafka_groups.contracts.ids import is_id, parse_time
 from airflow_kafka_groups.contracts.paths import PLANS, REPORTS, TREND
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
@@ -119,7 +119,7 @@ def _stored(layout: Layout) -> Sequence[TrendPoint]:
     if content is None:
         return _from_plans(layout)
     try:
-        data = parse_json(content, path, "the trend", MaintenanceError, formats=None)
+        data = parse_json(content, path, "the trend", MaintenanceError, has_format=False)
         check_format(data)
         return [TrendPoint.from_json(item) for item in data["runs"]]
     except (UnknownFormatError, MaintenanceError, *_DAMAGED) as exc:
@@ -136,8 +136,7 @@ def _from_plans(layout: Layout) -> list[TrendPoint]:
         if len(found) == _REBUILT_RUNS:
             break
         try:
-            # An older format may have all groups in the header: it is not worth its bytes.
-            header = read_json(layout.plan(plan_id), "the plan", MaintenanceError, formats=(2, PLAN_FORMAT))
+            header = read_json(layout.plan(plan_id), "the plan", MaintenanceError)
             if header["snapshot_id"] == NAMED_BY_HAND:  # it has the groups that were named, not those of the cluster
                 continue
             entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}

@@ -37,7 +37,7 @@ async def test_a_clock_that_goes_back_between_mark_and_message_shortens_no_notic
 
 @pytest.mark.safety
 def test_a_message_from_before_its_mark_counts_from_the_mark() -> None:
-    odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY)
+    odd = Notice(fingerprint="f", marked_at=NOW, notified_at=NOW - 9 * DAY, told_seconds=4.0)
     assert why_not_noticed(odd, 2 * 86_400.0, fingerprint="f", at=NOW + DAY, alive_at=NOW - DAY) is not None
 
 

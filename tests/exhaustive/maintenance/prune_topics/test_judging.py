@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,10 +23,11 @@ from airflow_kafka_groups.maintenance.snapshot.reader import (
     snapshot_ids,
 )
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import Subscriptions, read_subscriptions
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
+from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, layout_in, snapshots, subscribe
 
 pytestmark = pytest.mark.safety
@@ -270,15 +270,6 @@ async def test_a_snapshot_that_does_not_know_its_cluster_can_only_end_an_idle_ti
     assert old_of(layout).observations == observations
 
 
-async def test_a_snapshot_of_a_version_without_subscriptions_proves_none(tmp_path: Path) -> None:
-    admin, layout = cluster(), layout_in(tmp_path)
-    await snapshots(admin, layout, 3)
-    first = snapshot_ids(layout)[0]
-    manifest = replace(load_manifest(layout, first), subscriptions=None)
-    write_json(layout.manifests, f"{first}.json", manifest.to_json())
-    assert old_of(layout).observations == 2
-
-
 async def test_a_group_whose_other_topics_stand_still_is_not_called_moving(tmp_path: Path) -> None:
     admin, layout = cluster(), layout_in(tmp_path)
     admin.groups["app"]._subscribed = frozenset({"another"})
@@ -311,6 +302,8 @@ def fake_manifest(number: int) -> SnapshotManifest:
         rows=1,
         scope={"include": ["*"], "exclude": []},
         files=(),
+        members=NO_MEMBERS,
+        subscriptions=NO_SUBSCRIPTIONS,
     )
 
 

@@ -200,19 +200,6 @@ def test_a_damaged_table_is_refused_and_the_one_before_it_used(tmp_path: Path, d
     assert [row["snapshot_id"] for row in table_of(layout, newest)] == [first]
 
 
-def test_a_snapshot_of_an_earlier_version_has_no_table_and_is_read(tmp_path: Path) -> None:
-    layout = layout_in(tmp_path)
-    old = take(FakeAdmin({"g": FakeGroup(members=1)}), layout)
-    manifest = Path(str(layout.manifest(old)))
-    content = json.loads(manifest.read_text())
-    del content["members"]
-    manifest.write_text(json.dumps(content))
-    layout.members(old).unlink()
-    with pytest.raises(SnapshotError, match="kept no members"):
-        table_of(layout, old)
-    assert table_of(layout, take(FakeAdmin({"g": FakeGroup()}), layout, 1)) == []
-
-
 def test_a_table_is_created_and_never_replaced(tmp_path: Path) -> None:
     layout = layout_in(tmp_path)
     seen = SeenMembers(SNAPSHOT)

@@ -45,10 +45,3 @@ def test_the_end_has_every_time() -> None:
     intents, decided = {"b": AT.isoformat()}, {"b": LATER.isoformat(), "a": AT.isoformat()}
     rows = end_json(ITEMS[:2], intents, decided, LATER.isoformat())
     assert list(end_of(rows)) == [(ITEMS[0], LATER, AT), (ITEMS[1], AT, None)]
-
-
-def test_entries_of_format_1_are_read() -> None:
-    intent = {"kind": "intent", "fingerprints": {"a": "f"}, "intents": {"a": None}}
-    assert list(intents_of(intent, AT)) == [("a", AT)]
-    row = {"group_id": "a", "outcome": "kept", "code": "moved", "reason": "because moved", "at": LATER.isoformat()}
-    assert list(outcomes_of({"kind": "outcome", "outcomes": [row]}, AT)) == [(ITEMS[1], LATER)]

@@ -16,7 +16,13 @@ from tests.fakes.groups import CLUSTER_ID, NOW
 
 MARKS = {
     "a": Notice(fingerprint="f", marked_at=NOW, owner="team"),
-    "b": Notice(fingerprint="g", marked_at=NOW, notified_at=NOW + timedelta(hours=1), contact="b@example.com"),
+    "b": Notice(
+        fingerprint="g",
+        marked_at=NOW,
+        notified_at=NOW + timedelta(hours=1),
+        contact="b@example.com",
+        told_seconds=86_400.0,
+    ),
 }
 
 
@@ -39,16 +45,19 @@ def test_the_newest_entry_says_everything(tmp_path: Path) -> None:
     assert book(tmp_path).read() == {}
 
 
-@pytest.mark.parametrize(("contact", "read"), [(b"", None), (b'"contact":["x@example.com"],', "x@example.com")])
-def test_entries_of_this_and_earlier_versions_stay_readable(contact: bytes, read: str | None, tmp_path: Path) -> None:
-    folder = book(tmp_path).folder
-    folder.mkdir(parents=True)
-    (folder / "000001.json").write_bytes(
-        b'{"format":2,"kind":"notices","at":"2026-03-01T12:00:00+00:00","plan_id":"p","marks":{"groups":["a"],'
-        b'"fingerprint":["f"],"owner":[null],' + contact + b'"marked_at":["2026-03-01T12:00:00+00:00"],'
-        b'"notified_at":[null]},"previous":null}\n'
-    )
-    assert book(tmp_path).read() == {"a": replace(MARKS["a"], owner=None, contact=read)}
+@pytest.mark.safety
+@pytest.mark.parametrize("lacks", ["contact", "told_seconds"])
+def test_an_entry_that_lacks_what_a_message_said_is_an_error_and_never_no_message(lacks: str, tmp_path: Path) -> None:
+    written(tmp_path, MARKS)
+    path = tmp_path / "_journal" / CLUSTER_ID / "notices" / "000001.json"
+    data = json.loads(path.read_text())
+    column = data["marks"].pop(lacks)
+    for marks in (data["marks"], {**data["marks"], lacks: [None] * len(column)}):
+        if lacks == "contact" and lacks in marks:
+            continue  # it went to another owner or contact than the policy has
+        path.write_text(json.dumps({**data, "marks": marks}))
+        with pytest.raises(JournalError):
+            book(tmp_path).read()
 
 
 def test_runs_of_the_journal_and_marks_are_apart(tmp_path: Path) -> None:
@@ -139,7 +148,7 @@ def with_changes(folder: Path, count: int) -> dict[str, Notice]:
     own.write(marks, NOW, plan_id="p")
     for number in range(count):
         changed = ("b", "a")[number % 2]
-        marks[changed] = replace(marks[changed], notified_at=NOW + timedelta(minutes=number))
+        marks[changed] = replace(marks[changed], notified_at=NOW + timedelta(minutes=number), told_seconds=4.0)
         own.write(marks, NOW, changed=[changed], plan_id="p")
     return marks
 

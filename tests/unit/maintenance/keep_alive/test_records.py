@@ -62,7 +62,7 @@ def test_the_latest_verified_run_counts_for_the_brokers_clock(layout: Layout) ->
 
 
 def test_a_run_that_does_not_say_on_which_cluster_it_was_proves_nothing_of_this_one(layout: Layout) -> None:
-    """A run of an earlier version: the folder's connection may have led to another cluster then."""
+    """The folder's connection may have led to another cluster then."""
     write(layout, FIRST, "before", BEFORE)
     write(layout, FIRST, "result", RESULT)
     assert last_kept(layout, AT[FIRST], "id") == {}
@@ -78,13 +78,6 @@ def test_a_record_whose_name_has_no_time_stops_a_plan_with_its_name(layout: Layo
     with pytest.raises(MaintenanceError, match=f"{run}-keep-alive-before.json is not the record of a keep-alive run"):
         KeepAliveRecords(layout).read()
     assert last_kept(layout, AT[FIRST]) == {}
-
-
-def test_so_does_one_of_an_earlier_version(layout: Layout) -> None:
-    run = "20260299T120000Z-00000001"
-    write(layout, run, "before", b'{"format": 1, "what": "restore", "groups": [{"group_id": "a"}]}', tag="")
-    with pytest.raises(MaintenanceError, match=f"{run}-before.json is not the record of a restore"):
-        KeepAliveRecords(layout).read()
 
 
 def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,31 +145,6 @@ def test_a_restore_says_since_when_its_groups_are_wanted_and_keeps_nothing_alive
 
     write(layout, SECOND, "before", BEFORE)
     assert KeepAliveRecords(layout).read()["a"] == kept, "the later of both, to the later end"
-
-
-EARLIER = RESTORED.replace(b'"kept_at": "2026-03-09T12:00:00+00:00", ', b"")
-
-
-@pytest.mark.safety
-def test_a_restore_of_a_version_that_named_it_as_any_change_says_which_groups_are_wanted(layout: Layout) -> None:
-    write(layout, FIRST, "before", EARLIER, tag="")
-    kept = KeptAlive(AT[FIRST], AT[FIRST], "a restore")
-    assert KeepAliveRecords(layout).read() == {"a": kept, "b": kept}
-    assert KeepAliveRecords(layout, kinds=(WHAT,)).read() == {}
-
-    records = KeepAliveRecords(layout, "id")  # such as by an older command line during a deletion
-    records.read()
-    write(Layout(layout.base, "other"), SECOND, "before", EARLIER.replace(b'"a"', b'"c"'), tag="")
-    assert records.read_new().keys() == {"b", "c"}
-
-
-@pytest.mark.safety
-def test_offsets_that_such_a_version_set_say_that_the_groups_are_wanted_which_they_created(layout: Layout) -> None:
-    after = b'"after": [{"topic": "t", "partitions": [0], "offsets": [4], "leader_epochs": [-1], "metadata": null}]'
-    altered = EARLIER.replace(b'"restore"', b'"alter"').replace(b'"after": []', after)
-    created = b'{"group_id": "c", "before": [], ' + after + b', "skipped": {}, "kept": null}\n]}\n'
-    write(layout, FIRST, "before", altered.replace(b"\n]}\n", b",\n" + created), tag="")
-    assert KeepAliveRecords(layout).read() == {"c": KeptAlive(AT[FIRST], AT[FIRST], "a change (alter)")}
 
 
 @pytest.mark.parametrize(
@@ -258,9 +226,7 @@ def test_the_first_run_ever_of_another_connection_counts_during_a_deletion(layou
 
 @pytest.mark.safety
 @pytest.mark.parametrize(("shows", "found"), [("k", True), ("another", False), ("nothing", True), (None, True)])
-@pytest.mark.parametrize(
-    "written", [b'"kafka_cluster_id": null, "what"', b'"what"'], ids=["null", "an earlier version"]
-)
+@pytest.mark.parametrize("written", [b'"kafka_cluster_id": null, "what"', b'"what"'], ids=["null", "no field"])
 async def test_a_record_that_does_not_name_its_cluster_may_be_of_this_one(
     layout: Layout, written: bytes, shows: str | None, found: bool
 ) -> None:

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.metrics.group_metrics import (
     GroupMetrics,
@@ -110,16 +109,14 @@ def test_the_newest_judged_snapshot_counts_whatever_was_taken_after_it(tmp_path:
         metrics_of_snapshot(layout, None, GroupFilter(), 5)
     older, newer = "20260101T000000Z-00000000", "20260102T000000Z-00000000"
     for snapshot_id, lag in ((older, 1), (newer, 2)):
-        # The newest was judged by an earlier version, whose folders these are.
-        places = verdict_places(snapshot_id)[1 if snapshot_id == newer else 0]
-        summary, folder = (layout.root / place for place in places)
+        summary, folder = layout.verdict_summary(snapshot_id), layout.verdicts(snapshot_id)
         folder.mkdir(parents=True)
         summary.parent.mkdir(parents=True, exist_ok=True)
         table = verdicts_of([GROUP._replace(lag=lag)]).table
         place = table.schema.get_field_index("first_seen_at")
         table = table.set_column(place, "first_seen_at", table["observed_at"])
         pq.write_table(table.select([column.name for column in VERDICT_COLUMNS]), str(folder / "part-0.parquet"))
-        summary.write_bytes(json.dumps({"groups": 1}).encode())
+        summary.write_bytes(json.dumps({"groups": 1, "files": ["part-0.parquet"]}).encode())
     (layout.root / "tables" / "verdicts" / "snapshot_id=20260103T000000Z-00000000").mkdir()  # a job that has not ended
     found = {wanted: metrics_of_snapshot(layout, wanted, GroupFilter(), 5) for wanted in (None, older)}
     assert {wanted: id_ for wanted, (id_, _) in found.items()} == {None: newer, older: older}

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.contracts.evidence import Evidence, recorded_sentence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.maintenance.fingerprint import fingerprint
 from airflow_kafka_groups.maintenance.floors import SiteFloors
@@ -219,13 +218,6 @@ async def test_where_topics_may_be_hidden_a_plan_is_made_only_if_that_is_allowed
         make_plan(verdicts_of(judge(reader)), reader, POLICY, LATER)
     plan = make_plan(verdicts_of(judge(reader)), reader, replace(POLICY, allow_hidden_topics=True), LATER)
     assert plan.group_ids == ["g"]
-
-
-async def test_a_snapshot_that_did_not_ask_counts_as_one_with_hidden_topics(tmp_path: Path) -> None:
-    reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
-    data = reader.manifest.to_json()
-    del data["sees_all_topics"]
-    assert SnapshotManifest.from_json(data).sees_all_topics is False
 
 
 async def test_a_snapshot_of_an_unnamed_cluster_makes_no_plan(tmp_path: Path) -> None:

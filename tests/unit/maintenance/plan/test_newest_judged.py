@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError, StorageError
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.maintenance.plan.verdicts import judgements, load_verdicts, newest_judged
+from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.maintenance.snapshot import reader
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.storage import Layout, write_file, write_json
@@ -35,12 +34,11 @@ async def take(layout: Layout, *scopes: list[str] | None) -> list[str]:
 
 def judge(layout: Layout, snapshot_ids: Iterable[str]) -> None:
     for snapshot_id in snapshot_ids:
-        summary = layout.root / verdict_places(snapshot_id)[0][0]
-        write_json(summary.parent, summary.name, {})
+        summary = layout.verdict_summary(snapshot_id)
+        write_json(summary.parent, summary.name, {"groups": 0, "files": ["part-00000.parquet"]})
 
 
 async def test_a_judged_snapshot_of_named_groups_counts_only_where_no_other_one_is_judged(tmp_path: Path) -> None:
-    """Earlier versions of the job judged it without being asked to, if it was the newest."""
     layout = layout_in(tmp_path)
     first, named, _ = await take(layout, ALL, NAMED, ALL)
     judge(layout, [named])
@@ -95,7 +93,7 @@ async def test_a_summary_that_another_machine_has_just_written_on_nfs_counts(
     layout = layout_in(tmp_path)
     first, second = await take(layout, ALL, ALL)
     judge(layout, [first, second])
-    summary = Path(str(layout.root / verdict_places(second)[0][0]))
+    summary = Path(str(layout.verdict_summary(second)))
     mount = NetworkFolder(monkeypatch)
     for hidden in (summary, Path(str(layout.manifest(second)))):
         mount.hidden = {hidden}
@@ -138,7 +136,7 @@ async def test_rows_that_a_store_does_not_give_once_are_tried_again(tmp_path: Pa
     """They are most of what is read: a failure that passes is met there first, and is no file that is not fit."""
     (snapshot_id,) = await take(layout_in(tmp_path), ALL)
     judge(layout_in(tmp_path), [snapshot_id])
-    write_file(judgements(layout_in(tmp_path), snapshot_id)[0][1], "part-00000.parquet", b"rows")
+    write_file(layout_in(tmp_path).verdicts(snapshot_id), "part-00000.parquet", b"rows")
     store, folder = busy_store(tmp_path)
     for read in (reader.SnapshotReader, load_verdicts):
         store.busy = ".parquet"

@@ -20,23 +20,20 @@ from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.unit.maintenance.scene import layout_in, snapshot
 
+_FILE = "part-0.snappy.parquet"
 
-async def verdict_files(
-    tmp_path: Path, rows: list[dict[str, Any]], summary: dict[str, Any] | None, *, earlier: bool = False
-) -> tuple[Any, str]:
+
+async def verdict_files(tmp_path: Path, rows: list[dict[str, Any]], summary: dict[str, Any] | None) -> tuple[Any, str]:
     reader = await snapshot(FakeAdmin(), layout_in(tmp_path))
     layout, snapshot_id = layout_in(tmp_path), reader.manifest.snapshot_id
-    rows_in, summary_in = "tables/verdicts/snapshot_id=", "summaries/verdicts"
-    if earlier:
-        rows_in, summary_in = "verdicts/", "verdicts"
-    folder = tmp_path / "prod" / f"{rows_in}{snapshot_id}"
+    folder = tmp_path / "prod" / "tables" / "verdicts" / f"snapshot_id={snapshot_id}"
     folder.mkdir(parents=True)
     if rows:
-        pq.write_table(pa.Table.from_pylist(rows), folder / "part-0.snappy.parquet")
+        pq.write_table(pa.Table.from_pylist(rows), folder / _FILE)
     (folder / "_SUCCESS").write_bytes(b"")
     if summary is not None:
-        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": len(rows), **summary}
-        write_json(tmp_path / "prod" / summary_in, f"{snapshot_id}.json", about)
+        about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": len(rows), "files": [_FILE], **summary}
+        write_json(tmp_path / "prod" / "summaries" / "verdicts", f"{snapshot_id}.json", about)
     return layout, snapshot_id
 
 
@@ -69,24 +66,6 @@ async def test_verdicts_are_read_from_what_spark_writes(tmp_path: Path) -> None:
     found = list(read)
     assert [verdict.group_id for verdict in found] == ["a", "b"]
     assert (found[0].idle_seconds, found[0].observed_at, read.table["lag"][0].as_py()) == (10.5, NOW, None)
-
-
-async def test_verdicts_in_the_folders_of_earlier_versions_are_read(tmp_path: Path) -> None:
-    layout, snapshot_id = await verdict_files(
-        tmp_path, [verdict_row()], {"policy": {"max_gap_seconds": 7}}, earlier=True
-    )
-    found = load_verdicts(layout, snapshot_id)
-    assert ([verdict.group_id for verdict in found], found.judged_by.max_gap_seconds) == (["g"], 7)
-
-
-@pytest.mark.safety
-async def test_verdicts_of_two_versions_are_a_doubt(tmp_path: Path) -> None:
-    """An earlier version of the job judged after this one: which of them is meant, nothing says."""
-    layout, snapshot_id = await verdict_files(tmp_path, [verdict_row()], {})
-    older = tmp_path / "prod" / "verdicts"
-    write_json(older, f"{snapshot_id}.json", {"snapshot_id": snapshot_id, "cluster": "prod", "groups": 1})
-    with pytest.raises(SnapshotError, match="was judged by two versions of the Spark job"):
-        load_verdicts(layout, snapshot_id)
 
 
 async def test_a_forecast_is_read_where_there_is_one_and_nothing_strange_gets_in(tmp_path: Path) -> None:
@@ -152,7 +131,7 @@ async def test_verdicts_of_a_job_that_runs_meanwhile_are_not_taken_for_those_of_
         about = {"snapshot_id": snapshot_id, "cluster": "prod", "groups": 1, **any_gap}
         place = tmp_path / "prod" / "summaries/verdicts"
         (place / f"{snapshot_id}.json").unlink()
-        pq.write_table(pa.Table.from_pylist([verdict_row()]), folder / "part-0.snappy.parquet")
+        pq.write_table(pa.Table.from_pylist([verdict_row()]), folder / _FILE)
         if ended:
             write_json(place, f"{snapshot_id}.json", about)
         return files_of(folder)

@@ -37,7 +37,6 @@ def test_a_notice_that_was_given_for_long_enough_lets_the_group_go() -> None:
         (GIVEN, {"alive_at": NOW}, "has lived since"),
         (replace(GIVEN, contact=None), {}, "somewhere else"),
         (replace(GIVEN, contact=None), {"contact": None}, "somewhere else"),
-        (replace(GIVEN, told_seconds=None), {}, "not recorded by an earlier version"),
     ],
 )
 def test_everything_else_keeps_it(notice: Notice | None, changes: dict[str, Any], reason: str) -> None:

@@ -33,13 +33,7 @@ def test_a_rule_reads_back_as_it_was_written() -> None:
         assert Rule.from_json(json.loads(json.dumps(rule.to_json()))) == rule
 
 
-def test_a_plan_of_a_version_without_growth_has_the_digest_that_it_had() -> None:
-    old = replace(RULE, max_growth_per_day=None).to_json()
-    assert "max_growth_per_day" not in old
-    assert Rule.from_json(old).max_growth_per_day is None
-
-
-@pytest.mark.parametrize("name", sorted({*RULE.to_json()} - {"max_growth_per_day"}))
+@pytest.mark.parametrize("name", sorted(RULE.to_json()))
 def test_a_rule_that_lacks_something_is_refused(name: str) -> None:
     data = RULE.to_json()
     del data[name]

@@ -52,3 +52,10 @@ def test_a_page_names_the_first_owners_of_a_family_and_the_first_patterns() -> N
     page = policy_section(plan(policy=PlanPolicy(exclude=tuple(f"keep-{number}" for number in range(5_000)))))
     assert "keep-199</bdi></code> and 4,800 more" in page
     assert len(page) < 20_000
+
+
+def test_a_page_shows_the_limits_that_demand_something() -> None:
+    """By which connection owners are notified is no limit: a report of a plan with one failed."""
+    page = policy_section(plan(policy=PlanPolicy(notify={"smtp": "smtp_default"}, require_commit_log=True)))
+    assert "require_commit_log" in page
+    assert not re.search("smtp|max_gap_seconds|refuse_share", page)

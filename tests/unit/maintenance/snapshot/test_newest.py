@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.contracts.paths import verdict_places
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.durable_files import read_file
 from airflow_kafka_groups.maintenance.metrics import group_metrics
@@ -45,8 +44,8 @@ def copy(layout: Layout, snapshot_id: str, after: timedelta, *, named: bool, **c
     return str(manifest["snapshot_id"])
 
 
-def judge(layout: Layout, snapshot_id: str, summary: bytes = b"{}") -> None:
-    path = layout.root / verdict_places(snapshot_id)[0][0]
+def judge(layout: Layout, snapshot_id: str, summary: bytes = b'{"groups": 1}') -> None:
+    path = layout.verdict_summary(snapshot_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(summary)
 
@@ -129,7 +128,7 @@ def test_an_older_snapshot_of_another_cluster_is_none_of_the_same_groups(whole: 
 def test_verdicts_about_named_groups_are_not_those_of_the_cluster(
     whole: tuple[Layout, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An earlier version judged the newest snapshot, whatever it was of."""
+    """Somebody judged it by its id."""
     layout, judged = whole
     judge(layout, judged)
     named = copy(layout, judged, MINUTE, named=True)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.snapshot.sealed_table import table_bytes
 from airflow_kafka_groups.maintenance.snapshot.subscriptions import (
     Subscriptions,
     read_subscriptions,
@@ -70,20 +66,6 @@ async def test_a_snapshot_has_them_complete_however_many_they_are(tmp_path: Path
     path.write_bytes(b"")
     with pytest.raises(SnapshotError, match="damaged"):
         read_subscriptions(layout, manifest)
-
-
-async def test_a_table_of_an_earlier_version_proves_what_it_has(tmp_path: Path) -> None:
-    admin, layout = FakeAdmin(), Layout(tmp_path, "prod")
-    admin.add("g", ("t", 0, 1), members=1, subscribed=frozenset({"t"}))
-    manifest = load_manifest(layout, (await take_snapshot(admin, layout)).snapshot_id)
-    path = layout.subscriptions(manifest.snapshot_id)
-    data = table_bytes(pq.read_table(str(path)).drop_columns("complete"))
-    path.write_bytes(data)
-    assert manifest.subscriptions is not None
-    sealed = replace(manifest.subscriptions, sha256=hashlib.sha256(data).hexdigest())
-    topics = {"g": frozenset({"t"})}
-    found = read_subscriptions(layout, replace(manifest, subscriptions=sealed))
-    assert found == Subscriptions(proven=topics, seen=topics)
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,7 @@ def test_a_job_s_result_from_another_storage_is_not_committed(
 
     def commit(path: str) -> dict[str, Any]:
         forged = {"job": "process_group_backlog", "format": 1, "backlog_id": "b", "group_id": "a", "committed": 0}
+        forged |= {"outcome": "processed", "kafka_cluster_id": admin.cluster}
         row = {"topic": "t", "partition": 0, "leader_epoch": 3, "metadata": ""}
         rows = {name: [{**row, "offset": offset}] for name, offset in ROWS}
         Path(path).write_text(json.dumps({**forged, **rows, "ends": [{"topic": "t", "partition": 0, "offset": 9}]}))

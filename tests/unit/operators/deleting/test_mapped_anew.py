@@ -13,12 +13,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.maintenance.journal import journal
 from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
-from airflow_kafka_groups.operators.support import deleting
-from airflow_kafka_groups.operators.support.actor import task_run_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
@@ -57,23 +54,6 @@ def test_what_another_of_its_tasks_found_in_use_is_kept(admin: FakeAdmin, tmp_pa
     assert delete(tmp_path, "a", 0)["kept_reasons"] == {"has_members": 1}
     admin.groups = {"a": FakeGroup()}
     assert delete(tmp_path, "a", 1)["kept_reasons"] == {"alive_before": 1}
-
-
-@pytest.mark.parametrize("every", [1, 50])  # runs between two checkpoints of the journal
-def test_what_a_version_deleted_that_named_tasks_by_their_place_is_not_deleted_again(
-    admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
-) -> None:
-    """A mapped task that an earlier version ran is cleared after the upgrade."""
-    monkeypatch.setattr(journal, "CHECKPOINT_RUNS", every)
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup(members=1), "other": FakeGroup()}
-    with monkeypatch.context() as earlier:
-        earlier.setattr(deleting, "every_mapped_run_of", task_run_of)
-        assert delete(tmp_path, "a", 3)["counts"]["deleted"] == 1
-        assert delete(tmp_path, "b", 4)["kept_reasons"] == {"has_members": 1}
-        delete(tmp_path, "other", 5)  # so that a checkpoint has both
-    admin.groups = {"a": FakeGroup(), "b": FakeGroup()}  # the one was restored, the consumer of the other has a pause
-    assert delete(tmp_path, "a", 3)["kept_reasons"] == {"deleted_before": 1}
-    assert delete(tmp_path, "b", 4)["kept_reasons"] == {"alive_before": 1}
 
 
 def shift(storage: Path, group_id: str, map_index: int, by: int = -2, topics: Any = None) -> dict[str, Any]:

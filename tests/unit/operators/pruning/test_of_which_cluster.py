@@ -16,8 +16,6 @@ from tests.unit.operators import scene
 from tests.unit.operators.pruning.test_what_pruning_keeps import (
     MINE,
     OTHER,
-    ago,
-    audit,
     id_of,
     restore,
     run,
@@ -26,24 +24,6 @@ from tests.unit.operators.pruning.test_what_pruning_keeps import (
 )
 
 pytestmark = pytest.mark.safety
-
-
-@pytest.mark.parametrize("vouching", ["plans", "backups"])
-@pytest.mark.parametrize(("named", "kept"), [(OTHER, False), (MINE, True), (None, True), ("", True)])
-def test_nor_do_they_keep_a_clean_up_of_a_version_without_a_journal(
-    admin: FakeAdmin, tmp_path: Path, vouching: str, named: str | None, *, kept: bool
-) -> None:
-    """Each had an audit record, and stayed for good, with its plan, backup and report."""
-    template = Layout(tmp_path, scene.CLUSTER).manifest(scene.take_snapshot(tmp_path))
-    taken = {**read_json(template, "it", MaintenanceError), "snapshot_id": id_of(900), "kafka_cluster_id": MINE}
-    write(tmp_path, f"manifests/{id_of(900)}.json", {**taken, "cluster": "former"}, "former")
-    record = audit(tmp_path, 800)
-    plan_id, expires_at = record.name[:25], ago(800).isoformat()
-    content = {"plan_id": plan_id, "kafka_cluster_id": named, "expires_at": expires_at}
-    vouches = write(tmp_path, f"{vouching}/{plan_id}.json", content)
-    audit(tmp_path, 0)
-    assert len(run(tmp_path).removed["cleanup"]) == (0 if kept else 1)
-    assert (record.exists(), vouches.exists()) == (kept, kept)
 
 
 def test_the_result_that_a_killed_pruning_left_of_a_restore_is_of_its_cluster(admin: FakeAdmin, tmp_path: Path) -> None:

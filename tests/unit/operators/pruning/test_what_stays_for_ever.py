@@ -42,7 +42,7 @@ def run(storage: Path, newest: int = 1) -> PruneReport:
     return prune(Layout(storage, scene.CLUSTER), limits, now=datetime.now(UTC), dry_run=False)
 
 
-@pytest.mark.parametrize("folder", ["summaries/observations", "summaries/verdicts", "verdicts"])
+@pytest.mark.parametrize("folder", ["summaries/observations", "summaries/verdicts"])
 @pytest.mark.parametrize("alone", [False, True])
 def test_the_checksums_that_hadoop_keeps_beside_spark_s_files_on_a_disk_go_with_them(
     tmp_path: Path, folder: str, alone: bool

@@ -14,7 +14,6 @@ import pytest
 from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan
-from airflow_kafka_groups.maintenance.plan.verdicts import judgements
 from airflow_kafka_groups.maintenance.report.facts import ReportFacts, gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
@@ -60,8 +59,7 @@ async def test_keep_alive_runs_are_read_with_their_times(admin: FakeAdmin, tmp_p
 
 def test_what_is_gone_or_damaged_is_left_out_and_said(tmp_path: Path, plan: DeletionPlan) -> None:
     layout = Layout(tmp_path, scene.CLUSTER)
-    for summary, _ in judgements(layout, plan.snapshot_id):
-        summary.unlink()
+    layout.verdict_summary(plan.snapshot_id).unlink()
     changes = tmp_path / scene.CLUSTER / "changes"
     changes.mkdir()
     (changes / "20261121T120000Z-00000000-keep-alive-before.json").write_text("{")
@@ -83,7 +81,7 @@ def test_what_is_gone_or_damaged_is_left_out_and_said(tmp_path: Path, plan: Dele
 
 
 def test_verdicts_with_a_number_that_is_no_time_fail_no_report(tmp_path: Path, plan: DeletionPlan) -> None:
-    ((_, folder),) = judgements(Layout(tmp_path, scene.CLUSTER), plan.snapshot_id)
+    folder = Layout(tmp_path, scene.CLUSTER).verdicts(plan.snapshot_id)
     (path,) = Path(str(folder)).glob("*.parquet")
     table = pq.read_table(path)
     place = table.schema.get_field_index("idle_seconds")

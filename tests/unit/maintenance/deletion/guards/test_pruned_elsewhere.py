@@ -88,7 +88,7 @@ async def test_a_snapshot_outlives_the_newest_judgement_by_which_a_plan_may_be_m
     admin, layout, team = FakeAdmin({"a": FakeGroup()}), layout_in(tmp_path), Layout(tmp_path, "team")
     await take_snapshot(admin, team, now=Ticking(LATER - timedelta(days=1)))
     reader = await snapshot(admin, layout)
-    summary, _ = layout.verdict_places(reader.manifest.snapshot_id)[0]
+    summary = layout.verdict_summary(reader.manifest.snapshot_id)
     write_json(summary.parent, summary.name, {"snapshot_id": reader.manifest.snapshot_id})
     for after, members in ((timedelta(hours=1), 1), (timedelta(days=days), 0)):
         admin.groups["a"] = FakeGroup(members=members)
@@ -144,7 +144,7 @@ async def test_a_judged_snapshot_of_named_groups_does_not_hide_the_newest_judgem
     for hours, where, names in ((0, layout, None), (1, team, None), (72, layout, ["a"]), (96, team, None)):
         taken = await take_snapshot(admin, where, group_ids=names, now=Ticking(LATER + timedelta(hours=hours)))
         if where is layout:
-            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            summary = layout.verdict_summary(taken.snapshot_id)
             write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
     limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
     assert prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True).removed["snapshot"] == ()
@@ -173,7 +173,7 @@ async def test_a_snapshot_of_a_time_to_come_does_not_hide_by_which_one_a_plan_ma
     for hours, where in ((0, layout), (1, team), (96, team), (9_000, layout)):
         taken = await take_snapshot(admin, where, now=Ticking(LATER + timedelta(hours=hours)))
         if where is layout and is_judged:
-            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            summary = layout.verdict_summary(taken.snapshot_id)
             write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
     limits = PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1)
     found = prune(team, limits, now=LATER + timedelta(days=4, hours=1), dry_run=True)
@@ -202,7 +202,7 @@ async def test_a_snapshot_outlives_what_a_run_that_is_cleared_may_plan_by(tmp_pa
         admin.groups["a"] = FakeGroup(members=members)
         taken = await take_snapshot(admin, where, now=Ticking(LATER + timedelta(hours=hours)))
         if where is layout:
-            summary, _ = layout.verdict_places(taken.snapshot_id)[0]
+            summary = layout.verdict_summary(taken.snapshot_id)
             write_json(summary.parent, summary.name, {"snapshot_id": taken.snapshot_id})
     now = LATER + timedelta(days=4, hours=1)
     prune(team, PruningLimits(days={FileKind.SNAPSHOT: 2}, keep_newest=1), now=now, dry_run=False)
