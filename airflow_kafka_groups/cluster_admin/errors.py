@@ -77,7 +77,4 @@ def translated(
 
 
 def _name(code: int, error: KafkaError) -> str:
-    try:
-        return str(ErrorCode(code).name).upper()
-    except ValueError:
-        return str(error.name())
+    return ErrorCode(code).name.upper() if code in ErrorCode.__members__.values() else str(error.name())

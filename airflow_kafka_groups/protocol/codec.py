@@ -7,9 +7,11 @@ anything about the broker.
 
 from __future__ import annotations
 
+from dataclasses import fields, is_dataclass
 from functools import cache, lru_cache
 from io import BytesIO
-from types import ModuleType
+from itertools import chain
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from kio.index import load_payload_module
@@ -30,8 +32,15 @@ def request_schema(api: Api, version: int) -> ModuleType:
 
 @cache
 def response_schema(api: Api, version: int) -> ModuleType:
-    """Return kio's module with the classes of a response."""
-    return load_payload_module(api.key, version, EntityType.response)
+    """Return kio's module with the classes of a response. Error codes are read as numbers (see ``ErrorCode``).
+
+    As codes, kio refuses the complete response for one that it does not know.
+    """
+    module = load_payload_module(api.key, version, EntityType.response)
+    for field in chain.from_iterable(map(fields, filter(is_dataclass, vars(module).values()))):
+        if field.metadata.get("kafka_type") == "error_code":
+            field.metadata = MappingProxyType({**field.metadata, "kafka_type": "int16"})
+    return module
 
 
 @lru_cache(1000)

@@ -9,6 +9,19 @@ from airflow_kafka_groups.protocol.apis import Api
 
 __all__ = ["ErrorCode", "broker_error"]
 
+
+def _of_newer_broker(kind: type[ErrorCode], value: object) -> ErrorCode | None:
+    """Make a code that kio does not know: brokers have more with each release, and one key's fails no other key."""
+    if not isinstance(value, int) or not -(2**15) <= value < 2**15:
+        return None
+    code = int.__new__(kind, value)
+    code._name_, code._value_, code.retriable = "unknown_error_code", value, False
+    return code
+
+
+ErrorCode._missing_ = classmethod(_of_newer_broker)  # type: ignore[assignment,method-assign]
+
+
 _DESCRIPTIONS = {
     ErrorCode.unknown_server_error: "the broker met an unexpected error; its log says more",
     ErrorCode.unknown_topic_or_partition: "the topic or partition does not exist, or may not be seen by this user",

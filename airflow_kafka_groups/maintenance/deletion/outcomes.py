@@ -44,6 +44,7 @@ _MAY_BE_DONE = frozenset(
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
         "NOT_LEADER_OR_FOLLOWER",
         "KAFKA_STORAGE_ERROR",
+        "UNKNOWN_ERROR_CODE",  # of a newer broker
     }
 )
 """Errors of a broker after which a group may be deleted."""

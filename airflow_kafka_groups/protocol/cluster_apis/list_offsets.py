@@ -14,6 +14,7 @@ from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_OFFSETS
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 _NO_REPLICA = -1
 _FIRST_MAX_TIMESTAMP_VERSION = 7
@@ -43,5 +44,5 @@ def from_kio(response: Message) -> ListOffsetsAnswer:
             epoch = getattr(part, "leader_epoch", -1)
             offset = ListedOffset(part.offset, part.timestamp, epoch if epoch >= 0 else None)
             key = TopicPartition(topic.name, part.partition_index)
-            partitions.append(ListedOffsetAnswer(key, part.error_code, offset))
+            partitions.append(ListedOffsetAnswer(key, ErrorCode(part.error_code), offset))
     return ListOffsetsAnswer(getattr(response, "throttle_time", NO_THROTTLE), partitions)

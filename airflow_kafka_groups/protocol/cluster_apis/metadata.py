@@ -12,7 +12,6 @@ from kio.serial.readers import (
     read_boolean,
     read_compact_string,
     read_compact_string_nullable,
-    read_error_code,
     read_int32,
     read_timedelta_i32,
 )
@@ -21,7 +20,8 @@ from airflow_kafka_groups.models import Broker
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, MetadataAnswer, TopicAnswer
 from airflow_kafka_groups.protocol.apis import METADATA
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, string, uvarint
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS
 
@@ -63,7 +63,7 @@ def from_kio(response: Message) -> MetadataAnswer:
         ],
         [
             TopicAnswer(
-                topic.error_code,
+                ErrorCode(topic.error_code),
                 topic.name or "",
                 getattr(topic, "topic_authorized_operations", UNKNOWN_OPERATIONS),
                 [(part.partition_index, part.leader_id) for part in topic.partitions],

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
-from kio.serial.readers import read_compact_string, read_error_code, read_timedelta_i32
+from kio.serial.readers import read_compact_string, read_timedelta_i32
 
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 
@@ -27,7 +27,7 @@ def build(group_ids: Sequence[str], version: int) -> Message:
 
 def from_kio(response: Message) -> DeleteGroupsAnswer:
     """Convert a response that kio has read."""
-    rows = [([result.group_id], result.error_code) for result in response.results]
+    rows = [([result.group_id], ErrorCode(result.error_code)) for result in response.results]
     return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
 
 

@@ -13,7 +13,6 @@ from kio.serial.readers import (
     read_compact_string,
     read_compact_string_as_bytes,
     read_compact_string_nullable,
-    read_error_code,
     read_int32,
     read_timedelta_i32,
 )
@@ -24,7 +23,7 @@ from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions, subscribed_topics
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import UNKNOWN_OPERATIONS, operations
 
@@ -64,7 +63,7 @@ def from_kio(response: Message) -> DescribeGroupsAnswer:
 def _group(group: Any) -> DescribedGroup:
     is_consumer = group.protocol_type == "consumer"
     return DescribedGroup(
-        group.error_code,
+        ErrorCode(group.error_code),
         getattr(group, "error_message", None),
         GroupState.parse(group.group_state),
         group.protocol_type,

@@ -13,7 +13,6 @@ from kio.serial import entity_reader
 from kio.serial.readers import (
     read_compact_string,
     read_compact_string_nullable,
-    read_error_code,
     read_timedelta_i32,
 )
 
@@ -26,7 +25,8 @@ from airflow_kafka_groups.protocol.apis import (
     Api,
 )
 from airflow_kafka_groups.protocol.codec import Message, response_schema
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
 from airflow_kafka_groups.protocol.operations import operations
 
@@ -77,7 +77,7 @@ _MEMBER_TYPES: Mapping[int | None, bool] = {0: True, 1: False}
 
 def _group(group: Any, kind: GroupType) -> DescribedGroup:
     return DescribedGroup(
-        group.error_code,
+        ErrorCode(group.error_code),
         group.error_message,
         GroupState.parse(group.group_state),
         kind.value,

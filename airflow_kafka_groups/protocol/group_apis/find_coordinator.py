@@ -12,7 +12,6 @@ from datetime import timedelta
 from kio.serial.readers import (
     read_compact_string,
     read_compact_string_nullable,
-    read_error_code,
     read_int32,
     read_timedelta_i32,
 )
@@ -23,7 +22,7 @@ from airflow_kafka_groups.protocol.answers import NO_THROTTLE, FailedLookup, Fin
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 FIRST_BATCHED_VERSION = 4
@@ -55,8 +54,8 @@ def from_kio(response: Message) -> FindCoordinatorAnswer:
     """Convert a response that kio has read. Below v4 it does not name the key, which is then empty (see ``named``)."""
     rows = []
     for item in getattr(response, "coordinators", (response,)):
-        broker = Broker(broker_id=item.node_id, host=item.host, port=item.port)
-        rows.append(([getattr(item, "key", "")], (broker, item.error_code, getattr(item, "error_message", None))))
+        broker, code = Broker(broker_id=item.node_id, host=item.host, port=item.port), ErrorCode(item.error_code)
+        rows.append(([getattr(item, "key", "")], (broker, code, getattr(item, "error_message", None))))
     return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
 
 

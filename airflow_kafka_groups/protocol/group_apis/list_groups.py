@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kio.serial.readers import read_compact_string, read_error_code, read_timedelta_i32
+from kio.serial.readers import read_compact_string, read_timedelta_i32
 
 from airflow_kafka_groups.models import GroupState, GroupType
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
 from airflow_kafka_groups.protocol.apis import LIST_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, request_schema
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, strings
 
 FIRST_STATES_VERSION = 4
@@ -33,7 +34,7 @@ def from_kio(response: Message) -> ListGroupsAnswer:
     """Convert a response that kio has read."""
     return ListGroupsAnswer(
         getattr(response, "throttle_time", NO_THROTTLE),
-        response.error_code,
+        ErrorCode(response.error_code),
         [
             ListedGroup(
                 group.group_id,

@@ -18,14 +18,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from kio.serial.readers import read_compact_string, read_error_code, read_int32, read_timedelta_i32
+from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i32
 
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT
 from airflow_kafka_groups.protocol.codec import Message, request_schema
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, string, uvarint
 
 _FIRST_EPOCH_VERSION = 6
@@ -63,7 +63,7 @@ def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], ve
 def from_kio(response: Message) -> OffsetChangeAnswer:
     """Convert a response that kio has read."""
     partitions = {
-        TopicPartition(topic.name, part.partition_index): part.error_code
+        TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
         for topic in response.topics
         for part in topic.partitions
     }

@@ -12,6 +12,7 @@ from airflow_kafka_groups.models import TopicPartition
 from airflow_kafka_groups.protocol.answers import OffsetChangeAnswer
 from airflow_kafka_groups.protocol.apis import OFFSET_DELETE
 from airflow_kafka_groups.protocol.codec import Message, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 
 def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:
@@ -28,8 +29,8 @@ def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> 
 def from_kio(response: Message) -> OffsetChangeAnswer:
     """Convert a response that kio has read."""
     partitions = {
-        TopicPartition(topic.name, part.partition_index): part.error_code
+        TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
         for topic in response.topics
         for part in topic.partitions
     }
-    return OffsetChangeAnswer(response.throttle_time, response.error_code, partitions)
+    return OffsetChangeAnswer(response.throttle_time, ErrorCode(response.error_code), partitions)

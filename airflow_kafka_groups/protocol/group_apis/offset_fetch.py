@@ -72,20 +72,20 @@ def from_kio(response: Message) -> OffsetFetchAnswer:
     for group in getattr(response, "groups", (response,)):
         errors: dict[TopicPartition, ErrorCode] = {}
         topics = tuple([_topic_offsets(topic, errors) for topic in group.topics])
-        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), group.error_code, topics, errors))
+        groups.append(GroupOffsetsAnswer(getattr(group, "group_id", ""), ErrorCode(group.error_code), topics, errors))
     return OffsetFetchAnswer(getattr(response, "throttle_time", NO_THROTTLE), {}, groups)
 
 
 def _topic_offsets(topic: Any, errors: dict[TopicPartition, ErrorCode]) -> TopicOffsets:
     errors |= {
-        TopicPartition(topic.name, part.partition_index): part.error_code
+        TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
         for part in topic.partitions
-        if part.error_code is not ErrorCode.none
+        if part.error_code
     }
     rows = [
         (part.partition_index, part.committed_offset, getattr(part, "committed_leader_epoch", -1), part.metadata or "")
         for part in topic.partitions
-        if part.error_code is ErrorCode.none
+        if not part.error_code
     ]
     return TopicOffsets.of_rows(topic.name, rows)
 

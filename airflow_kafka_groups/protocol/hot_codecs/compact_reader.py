@@ -7,9 +7,15 @@ Single fields are read by kio's native primitives. Most responses are arrays of 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from kio.serial import readers
 from kio.serial.readers import Reader, read_compact_array_length, read_unsigned_varint
+
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 T = TypeVar("T")
 
@@ -17,6 +23,15 @@ _KNOWN_TAILS = 8
 _LONGEST_TAIL = 128
 _RUN = 4
 _CHUNK = 4096
+
+
+def read_error_code(data: Buffer, position: int, /) -> tuple[ErrorCode, int]:
+    """Read a code as kio's own reader does, which refuses the complete response for one that it does not know."""
+    try:
+        return readers.read_error_code(data, position)
+    except ValueError:
+        value, size = readers.read_int16(data, position)
+        return ErrorCode(value), size
 
 
 class CompactReader:

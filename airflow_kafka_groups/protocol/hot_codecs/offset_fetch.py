@@ -20,7 +20,6 @@ from kio.serial.readers import (
     read_compact_string,
     read_compact_string_as_bytes,
     read_compact_string_nullable,
-    read_error_code,
     read_timedelta_i32,
 )
 
@@ -28,7 +27,7 @@ from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.models import TopicOffsets, TopicPartition
 from airflow_kafka_groups.protocol.answers import NO_ERRORS, GroupOffsetsAnswer, OffsetFetchAnswer
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader
+from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, string, strings
 
 FIRST_BATCHED_VERSION = 8

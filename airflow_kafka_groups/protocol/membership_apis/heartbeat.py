@@ -8,6 +8,7 @@ from __future__ import annotations
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, ErrorAnswer
 from airflow_kafka_groups.protocol.apis import HEARTBEAT
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 
 def build(group_id: str, generation: int, member_id: str, group_instance_id: str | None, version: int) -> Message:
@@ -23,4 +24,4 @@ def build(group_id: str, generation: int, member_id: str, group_instance_id: str
 
 def from_kio(response: Message) -> ErrorAnswer:
     """Convert a response that kio has read."""
-    return ErrorAnswer(response.error_code, getattr(response, "throttle_time", NO_THROTTLE))
+    return ErrorAnswer(ErrorCode(response.error_code), getattr(response, "throttle_time", NO_THROTTLE))

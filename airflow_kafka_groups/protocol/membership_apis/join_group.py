@@ -14,6 +14,7 @@ from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, JoinAnswer, JoinedMember
 from airflow_kafka_groups.protocol.apis import JOIN_GROUP
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 FIRST_STATIC_VERSION = 5
 _MAX_REASON = 255
@@ -59,7 +60,7 @@ def build(join: JoinRequest, version: int) -> Message:
 def from_kio(response: Message) -> JoinAnswer:
     """Convert a response that kio has read."""
     return JoinAnswer(
-        error=response.error_code,
+        error=ErrorCode(response.error_code),
         generation=response.generation_id,
         protocol_type=getattr(response, "protocol_type", None),
         protocol=response.protocol_name,

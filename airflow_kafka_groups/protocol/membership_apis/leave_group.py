@@ -31,5 +31,5 @@ def build(group_id: str, member_id: str, group_instance_id: str | None, version:
 def from_kio(response: Message) -> ErrorAnswer:
     """Convert a response that kio has read: the error of the request, or else the member's own (v3+)."""
     codes = (response.error_code, *(member.error_code for member in getattr(response, "members", ())))
-    error = next((code for code in codes if code is not ErrorCode.none), ErrorCode.none)
-    return ErrorAnswer(error, getattr(response, "throttle_time", NO_THROTTLE))
+    error = next(filter(None, codes), ErrorCode.none)
+    return ErrorAnswer(ErrorCode(error), getattr(response, "throttle_time", NO_THROTTLE))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, SyncAnswer
 from airflow_kafka_groups.protocol.apis import SYNC_GROUP
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,4 +47,6 @@ def build(sync: SyncRequest, version: int) -> Message:
 
 def from_kio(response: Message) -> SyncAnswer:
     """Convert a response that kio has read."""
-    return SyncAnswer(response.error_code, response.assignment, getattr(response, "throttle_time", NO_THROTTLE))
+    return SyncAnswer(
+        ErrorCode(response.error_code), response.assignment, getattr(response, "throttle_time", NO_THROTTLE)
+    )
