@@ -1,7 +1,7 @@
 """A scripted Kafka cluster that speaks the protocol over sockets: for what real brokers cannot be made to do on cue.
 
 Each broker has versions of its own; groups have coordinators that can be moved; ``control(api, fn)`` answers a request
-itself, delays it, drops it, cuts it in half, or sends noise. Every request is on record.
+itself, delays it, drops it, cuts it in half, announces too large a one, or sends noise. Every request is on record.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Cut:
     """Send half of the answer, then hang up."""
 
 
+class Oversize:
+    """Announce more bytes than any client takes."""
+
+
 @dataclass(frozen=True)
 class Noise:
     """Send these bytes as the body of the answer."""
@@ -61,7 +65,7 @@ class Noise:
 
 
 Control = Callable[[int, int, Any], Any]
-"""(broker id, version, request) -> None to let it pass, a response, or Drop, Cut, Noise; may be async."""
+"""(broker id, version, request) -> None to let it pass, a response, or Drop, Cut, Oversize, Noise; may be async."""
 
 
 @dataclass
@@ -189,6 +193,9 @@ class FakeCluster:
                 response = await response
         if response is Drop:
             return
+        if response is Oversize:
+            writer.write(b"\x7f\xff\xff\xff")
+            return
         if response is None or response is Cut:
             body = encode_body(self._usual(api, broker_id, version, request))
         else:
@@ -237,6 +244,8 @@ class FakeCluster:
             case "OffsetDelete":
                 code = codes[request.group_id]
                 return answers.offset_delete(code, dict.fromkeys(_partitions(request), ErrorCode.none))
+            case "ConsumerGroupDescribe":
+                return answers.modern_group_describe(api, version, codes)
         raise AssertionError(f"the scripted broker does not know {api.name}")
 
     def _code(self, group_id: str, broker_id: int) -> ErrorCode:

@@ -10,7 +10,8 @@ by ``take_results`` as they are known. ``wake_at`` says when to poll again if no
 3. Every answer sorts its keys (handler_result.py). A key that the broker left out is an error with its name.
 4. Unmapped keys are looked up again: the first time at once (a wrong guess costs nothing), later after a pause. When
    most of a first answer is unmapped, the guesses are wrong for this cluster: the rest are looked up too.
-5. A request that was too much for the broker is sent again as the smaller ones that its handler makes of it.
+5. An error that may be another key's, of several keys of a request, is asked about again in halves, until it is one's
+   own. Not in a scope where many failed alone and nothing else was answered: such a broker fails whatever it is asked.
 6. Pauses grow with the failures of that key, and only with failures. A handler may limit the tries. At the deadline,
    what is left fails with the broker it waited for and the last reason.
 """
@@ -38,6 +39,7 @@ from airflow_kafka_groups.exceptions import (
     NoBatchedRequestError,
     NotSentError,
     OutcomeUnknownError,
+    RemoteProtocolError,
     RequestTimeoutError,
 )
 from airflow_kafka_groups.models import Broker, BrokerId
@@ -149,12 +151,12 @@ class AdminDriver(Generic[K, V]):
         if throttles:  # the broker expects silence from now on (KIP-219); a longer one that it asked for before holds
             until = now + max(throttles).total_seconds()
             self._throttled[broker_id] = max(until, self._throttled.get(broker_id, until))
-        self._queue.complete(spec)
-        others = result.failed or result.unmapped or result.retry or result.split
+        others = result.failed or result.unmapped or result.retry
+        together = result.failed_together(spec.keys) if others else []
+        self._queue.complete(spec, answered=len(together) < len(spec.keys))
         final = spec.scope.stage is Stage.FULFILLMENT or self._handler is None
         completed = result.packed or result.completed
-        values = None if others else _values(completed, spec.keys)
-        if final and values is not None:  # nearly always
+        if final and not others and (values := spec.values(completed)) is not None:  # nearly always
             if spec.scope.stage is Stage.LOOKUP:
                 self._discovered.extend({broker.broker_id: broker for broker in completed.values()}.values())
             self._finish_all(spec.keys, values)
@@ -162,15 +164,12 @@ class AdminDriver(Generic[K, V]):
         asked = set(spec.keys)
         result.completed.update(result.packed)
         result.fail_unclear(spec.keys, broker_id, spec.handler.api)
+        self._halve(spec, together, result.failed)
         for key in filter(result.failed.__contains__, spec.keys):
             self._finish(key, None, result.failed[key])
         for key, value in result.completed.items():
             if key in asked and key in self._open:  # not if the same answer said that it failed: then it did
                 self._complete(spec, key, value)
-        for part in result.split:
-            open_keys = tuple(key for key in part if key in asked and key in self._open)
-            self._queue.add_request(spec.scope, open_keys)
-            self._asked_before.update(open_keys)
         if spec.scope.stage is Stage.FULFILLMENT:  # brokers also answer so when a change was written and not replicated
             self._asked_before.update(result.unmapped)
             self._doubts |= {key: error for key, error in result.unmapped.items() if spec.handler.may_be_done(error)}
@@ -205,7 +204,17 @@ class AdminDriver(Generic[K, V]):
                 self._queue.look_up(spec.scope.broker_id)
             self._pause(now, spec, dict.fromkeys(spec.keys, error), self._elsewhere(spec.scope))
         else:
-            self._fail_all(spec.keys, error)
+            failed = dict.fromkeys(spec.keys, error)
+            if sent and isinstance(error, RemoteProtocolError):  # it may be one key that cannot be read
+                self._halve(spec, spec.keys, failed)
+            self._fail_all(failed, error)
+
+    def _halve(self, spec: RequestSpec[K], keys: Iterable[K], failed: dict[K, KafkaGroupsError]) -> None:
+        """Ask again about what failed together, and take it out of ``failed``; not about a key that failed alone."""
+        together = tuple([key for key in keys if key in self._open])
+        if self._queue.halve(spec, together):
+            self._asked_before.update(together)
+            self._last_error.update({key: failed.pop(key) for key in together})
 
     def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
         """Make some requests of a series their own one; it keeps the rest (see ``RequestQueue.part``)."""
@@ -288,10 +297,3 @@ class AdminDriver(Generic[K, V]):
                 error = OutcomeUnknownError(str(error))
             error.__cause__ = reason
             self._finish(key, None, error)
-
-
-def _values(completed: Mapping[K, V], keys: tuple[K, ...]) -> Iterable[V] | None:
-    """Return the values of the keys in their order, or ``None`` when there are not exactly these."""
-    if tuple(completed) == keys:  # no look at each of them
-        return completed.values()
-    return map(completed.__getitem__, keys) if completed.keys() == set(keys) else None

@@ -2,7 +2,7 @@
 
 One handler for each API (``handlers/``), each with one table of error codes. Handlers are sans-IO and stateless.
 Everything that is true of one API only belongs to its handler: versions, errors, the size of requests, how often to try
-again, how to split a request, whether to send it again when its answer is lost. The engine knows scopes, keys, times.
+again, whether to send it again when its answer is lost. The engine knows scopes, keys, times.
 """
 
 from __future__ import annotations

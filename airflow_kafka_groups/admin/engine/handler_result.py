@@ -4,7 +4,6 @@
 - *failed*: final, with the reason
 - *unmapped*: this broker is not (or no longer) the one to ask; look the key up again
 - *retry*: the right broker at the wrong moment; ask it again after a pause
-- *split*: the request was more than the broker could do at once; ask again with these smaller requests
 
 ``coordinator_status`` sorts the error codes that mean the same for every API that asks a coordinator. A generic
 "retriable" flag never decides: libraries disagree about it.
@@ -13,18 +12,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Generic, TypeVar
 
-from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, RemoteProtocolError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, MissingAnswerError, RemoteProtocolError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.apis import Api
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+_MAY_BE_ANOTHERS = {ErrorCode.unknown_server_error, ErrorCode.invalid_request, ErrorCode.message_too_large}
+"""What brokers say of all keys that they work on together, whichever of them is the trouble."""
 
 
 class KeyStatus(Enum):
@@ -51,7 +53,6 @@ class HandlerResult(Generic[K, V]):
     failed: dict[K, KafkaGroupsError] = field(default_factory=dict)
     unmapped: dict[K, KafkaGroupsError] = field(default_factory=dict)
     retry: dict[K, KafkaGroupsError] = field(default_factory=dict)
-    split: tuple[tuple[K, ...], ...] = ()
     packed: Mapping[K, V] = field(default_factory=dict)
 
     def add_error(self, status: KeyStatus, key: K, error: KafkaGroupsError) -> None:
@@ -74,6 +75,17 @@ class HandlerResult(Generic[K, V]):
             if key in its:
                 mine[key] = its[key]  # type: ignore[assignment]
 
+    def failed_together(self, keys: Sequence[K]) -> list[K]:
+        """Return the keys whose error may be another key's, and of which nothing else was said."""
+        others = (self.completed, self.packed, self.unmapped, self.retry)
+        return [
+            key
+            for key in keys
+            if isinstance(error := self.failed.get(key), BrokerError)
+            and error.code in _MAY_BE_ANOTHERS
+            and not any(key in other for other in others)
+        ]
+
     def fail_unmapped(self) -> None:
         """Fail the keys that belong to another broker, where no other one may be asked."""
         self.failed |= self.unmapped
@@ -81,7 +93,7 @@ class HandlerResult(Generic[K, V]):
 
     def fail_unclear(self, keys: Iterable[K], broker_id: BrokerId, api: Api) -> None:
         """Fail the keys that the answer lacks, and those that it completes and wants to be asked again."""
-        again = {*self.unmapped, *self.retry}.union(*self.split)
+        again = {*self.unmapped, *self.retry}
         answered = again.union(self.completed, self.failed)
         broker, answer = f"broker {broker_id}", f"its answer to {api.name}"
         for key in keys:

@@ -22,7 +22,7 @@ from math import ceil
 from typing import Any, Generic
 
 from airflow_kafka_groups.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.admin.engine.handler_result import K
+from airflow_kafka_groups.admin.engine.handler_result import K, V
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.engine.scope import LOOKUPS, Scope, Stage
 from airflow_kafka_groups.models import Broker, BrokerId
@@ -45,6 +45,12 @@ class RequestSpec(Generic[K]):
         """The number of requests."""
         return len(self.keys) if self.singly else 1
 
+    def values(self, completed: Mapping[K, V]) -> Iterable[V] | None:
+        """Return the values of the keys in their order, or ``None`` when there are not exactly these."""
+        if tuple(completed) == self.keys:  # no look at each of them
+            return completed.values()
+        return map(completed.__getitem__, self.keys) if completed.keys() == set(self.keys) else None
+
 
 @dataclass(slots=True, eq=False)
 class _Lane(Generic[K]):
@@ -55,6 +61,8 @@ class _Lane(Generic[K]):
     requests: deque[tuple[K, ...]] = field(default_factory=deque)
     in_flight: int = 0
     singles: bool = False
+    answered: bool = False
+    failed_alone: int = 0
 
 
 class RequestQueue(Generic[K]):
@@ -101,10 +109,19 @@ class RequestQueue(Generic[K]):
         """Add keys to the queue of a scope."""
         self._lane(scope).keys.extend(keys)
 
-    def add_request(self, scope: Scope, keys: tuple[K, ...]) -> None:
-        """Add keys that are to be one request, whatever its size."""
-        if keys:
-            self._lane(scope).requests.append(keys)
+    def halve(self, spec: RequestSpec[K], keys: tuple[K, ...]) -> bool:
+        """Ask again, in two requests, about keys that failed together; return whether that can help.
+
+        It cannot if there is one key, or if many have failed alone and the broker has answered nothing else.
+        """
+        lane, middle = self._lanes[spec.scope], len(keys) // 2
+        if not middle or spec.singly:
+            lane.failed_alone += len(keys)
+            return False
+        if lane.failed_alone >= self._limits.alone and not lane.answered:
+            return False
+        lane.requests.extendleft((keys[middle:], keys[:middle]))  # before what waits: few are left over at any time
+        return True
 
     def schedule_retry(self, at: float, scope: Scope, keys: tuple[K, ...]) -> None:
         """Add keys to the queue of a scope at a later time."""
@@ -148,10 +165,15 @@ class RequestQueue(Generic[K]):
                 break
         return specs
 
-    def complete(self, spec: RequestSpec[K]) -> None:
-        """Record that a request is not under way any more."""
+    def complete(self, spec: RequestSpec[K], *, answered: bool = False) -> None:
+        """Record that a request is not under way any more.
+
+        :param answered: whether it failed for some of its keys at most. Default false.
+        """
         self.in_flight.discard(spec)
-        self._lanes[spec.scope].in_flight -= spec.requests
+        lane = self._lanes[spec.scope]
+        lane.in_flight -= spec.requests
+        lane.answered = lane.answered or answered
 
     def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
         """Make some requests of a series their own series, so that something else can come of them than of the rest.
@@ -171,6 +193,10 @@ class RequestQueue(Generic[K]):
         return lane
 
     def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
+        for lane in self._lanes.values():
+            handler = self._lookup if lane.scope.stage is Stage.LOOKUP else self._handler
+            while handler is not None and lane.requests and self._has_room(lane, now):
+                yield self._begin(lane, RequestSpec(lane.scope, lane.requests.popleft(), handler))
         if self._lookup is not None:
             lookups = self._lanes[LOOKUPS].keys
             share = ceil(len(lookups) / max(len(self._lookup_lanes), 1))
@@ -178,9 +204,6 @@ class RequestQueue(Generic[K]):
                 yield self._launch(chosen, lookups, self._lookup, share)
         if self._handler is not None:
             lanes = [lane for lane in self._lanes.values() if lane.scope.stage is Stage.FULFILLMENT]
-            for lane in lanes:
-                while lane.requests and self._has_room(lane, now):
-                    yield self._begin(lane, RequestSpec(lane.scope, lane.requests.popleft(), self._handler))
             for lane in sorted(lanes, key=lambda lane: lane.in_flight):
                 while lane.keys and self._has_room(lane, now):
                     yield self._launch(lane, lane.keys, self._handler)

@@ -15,7 +15,6 @@ from typing import ClassVar
 from airflow_kafka_groups.admin.engine.handler import ChangingHandler
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult, coordinator_status
 from airflow_kafka_groups.admin.handlers.tombstone_size import TombstoneSizes
-from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.answers import DeleteGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, Api
@@ -52,21 +51,12 @@ class DeleteGroupsHandler(ChangingHandler[str, None]):
         """Sort the groups. NON_EMPTY_GROUP and GROUP_ID_NOT_FOUND are final; the caller interprets them.
 
         UNKNOWN_SERVER_ERROR means more tombstones than one batch holds (tombstone_size.py), and all groups of a
-        partition fail together: the request is split in halves, down to one group, which fails.
+        partition fail together: the engine asks again in halves.
         """
         result: HandlerResult[str, None] = HandlerResult(completed=dict.fromkeys(response.deleted))
-        too_much: dict[str, KafkaGroupsError] = {}
         for group_id, code in response.failed:
             error = broker_error(code, self.api, broker_id=broker_id, subject=f"group {group_id!r}")
-            if code is ErrorCode.unknown_server_error:
-                too_much[group_id] = error
-            else:
-                result.add_error(coordinator_status(code), group_id, error)
-        if len(keys) == 1:
-            result.failed.update(too_much)
-        elif too_much:
-            groups, middle = tuple(too_much), (len(too_much) + 1) // 2
-            result.split = (groups[:middle], groups[middle:])
+            result.add_error(coordinator_status(code), group_id, error)
         if response.failed:  # else a group can be named twice only as deleted
             said = {*zip(response.deleted, repeat(ErrorCode.none), strict=False), *response.failed}
             result.fail_repeated((group_id for group_id, _ in said), broker_id, self.api)

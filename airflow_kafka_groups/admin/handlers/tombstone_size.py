@@ -3,7 +3,7 @@
 Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
 ``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
 log: RecordTooLargeException), nothing was deleted. So a request is cut by the bytes it makes each partition write, to
-at most half of what a batch may hold. What is not known is estimated, and a request that was still too much is split.
+at most half of what a batch may hold. What is not known is estimated, and what was still too much is asked in halves.
 """
 
 from __future__ import annotations

@@ -9,13 +9,14 @@ import pytest
 
 from airflow_kafka_groups.maintenance.backup.file import load_backup
 from airflow_kafka_groups.maintenance.backup.named import backup_named
+from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
 from airflow_kafka_groups.maintenance.restore.apply import apply_changes
 from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
 from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
 from airflow_kafka_groups.maintenance.restore.reset import propose_alter
 from airflow_kafka_groups.maintenance.restore.why_kept import unread_of
 from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.models import GroupState, TopicPartition
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -78,3 +79,28 @@ async def test_a_partition_that_is_gone_is_left_out_and_not_one_that_nobody_coul
         assert list(found.skipped) == [TopicPartition(topic, 1)]
         assert unread_of([*found.skipped.values(), found.kept or ""]) is None
     assert "UNKNOWN_TOPIC_OR_PARTITION" in reset.skipped[TopicPartition(topic, 1)]
+
+
+@pytest.mark.safety
+async def test_groups_are_verified_and_restored_beside_an_id_that_fails_every_description(
+    kafka44: KafkaCluster, tmp_path: Path
+) -> None:
+    """A broker's answer about a group that is gone has its id twice, the second time in a message of its own limit."""
+    where, topic, long = kafka44.bootstrap, "restore-beside-a-long-id", "L" * 32_767
+    groups = [f"beside-a-long-id-{number}" for number in range(20)]
+    layout = Layout(tmp_path, "prod")
+    await asyncio.to_thread(make, where, 3, [topic])
+    await asyncio.to_thread(commit_offsets, where, {group: {(topic, 0): 2} for group in [*groups, long]})
+    async with connection_client(config_of(kafka44)) as admin:
+        backup = await backup_named(admin, layout, group_ids=[*groups, long])
+        (await admin.delete_consumer_groups([*groups, long])).raise_for_errors()
+        described = await admin.describe_consumer_groups([*groups, long])
+        verification = await verify_deleted(admin, [*groups, long])
+        changes = await propose_restore(admin, layout, backup.plan_id)
+        done = await apply_changes(admin, changes, dry_run=False, may_be_absent=True)
+        read = await admin.list_consumer_group_offsets(groups)
+    assert list(described.failed) == [long]
+    assert {group.state for group in described.succeeded.values()} == {GroupState.DEAD}
+    assert (set(verification.gone), list(verification.unclear)) == (set(groups), [long])
+    assert {one.group_id for one in done if one.outcome is ChangeOutcome.CHANGED} == set(groups)
+    assert {len(read[group].unwrap()) for group in groups} == {1}

@@ -14,11 +14,13 @@ from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.admin.engine.scope import Stage
-from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.models import Broker, BrokerId
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
 
 TIMEOUT = 60.0
+SHARED = BrokerError(-1, "UNKNOWN_SERVER_ERROR", "see the log", api="DeleteGroups")
+"""The error of all keys that a broker worked on together."""
 STAGES = {Stage.LOOKUP: "lookup", Stage.FULFILLMENT: "ask"}
 
 

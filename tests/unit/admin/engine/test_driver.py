@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyAnswer, ToyHandler, broker
+from tests.unit.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyAnswer, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 REFUSED = KafkaGroupsError("GROUP_AUTHORIZATION_FAILED")
@@ -251,7 +251,7 @@ class TestFates:
         assert talk.results() == {"a": 1, "b": MOVED}
 
     @pytest.mark.safety
-    @pytest.mark.parametrize("also", [{"unmapped": {"b": MOVED}}, {"retry": {"b": LOADING}}, {"split": (("b",),)}])
+    @pytest.mark.parametrize("also", [{"unmapped": {"b": MOVED}}, {"retry": {"b": LOADING}}])
     def test_a_key_that_is_said_to_be_done_and_not_done_is_not_asked_again(self, also: dict[str, Any]) -> None:
         talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
         talk.asks()
@@ -262,6 +262,16 @@ class TestFates:
         results = talk.results()
         assert results["a"] == 1
         assert isinstance(results["b"], RemoteProtocolError)
+
+    @pytest.mark.safety
+    @pytest.mark.parametrize("said", ["completed", "unmapped", "retry"])
+    def test_of_what_failed_together_a_key_of_which_more_was_said_is_not_asked_again(self, said: str) -> None:
+        talk = Dialogue("abc", mapping={"a": 1, "b": 1, "c": 1})
+        talk.asks()
+        more: dict[str, Any] = {said: {"b": MOVED}}
+        talk.answer("abc", failed=dict.fromkeys("abc", SHARED), **more)
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "c")]
+        assert talk.results() == {"b": SHARED}
 
     @pytest.mark.safety
     def test_a_key_whose_lookup_failed_and_did_not_is_not_asked_of_the_broker_found(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -15,14 +16,16 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     NotSentError,
     OutcomeUnknownError,
+    RemoteProtocolError,
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from tests.unit.admin.engine.dialogue import TIMEOUT, Dialogue, ToyHandler, broker
+from tests.unit.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")
 LOADING = KafkaGroupsError("COORDINATOR_LOAD_IN_PROGRESS")
 REFUSED = KafkaGroupsError("refused")
+GARBLED = RemoteProtocolError("it ends too early")
 LOST = ConnectionFailedError("b1:9092", "connection lost")
 
 
@@ -30,19 +33,84 @@ class TestTooMuch:
     def test_a_request_that_was_too_much_goes_again_in_halves(self) -> None:
         talk = Dialogue("abcde", mapping=dict.fromkeys("abcde", 1))
         assert talk.asks() == [("ask", 1, "abcde")]
-        talk.answer("abcde", completed={"e": 5}, split=(("a", "b"), ("c", "d")))
+        talk.answer("abcde", completed={"e": 5}, failed=dict.fromkeys("abcd", SHARED))
         assert talk.asks() == [("ask", 1, "ab"), ("ask", 1, "cd")]
         talk.answer("ab", completed={"a": 1, "b": 2})
-        talk.answer("cd", split=(("c",), ("d",)))
+        talk.answer("cd", failed=dict.fromkeys("cd", SHARED))
         assert talk.asks() == [("ask", 1, "c"), ("ask", 1, "d")]
         talk.answer("c", completed={"c": 3})
-        talk.answer("d", failed={"d": MOVED})
-        assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": MOVED}
+        talk.answer("d", failed={"d": SHARED})
+        assert talk.results() == {"e": 5, "a": 1, "b": 2, "c": 3, "d": SHARED}
+
+    def test_a_key_that_failed_while_the_others_did_not_is_not_asked_again(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
+        talk.asks()
+        talk.answer("abc", completed={"a": 1, "b": 2}, failed={"c": SHARED})
+        assert talk.results() == {"a": 1, "b": 2, "c": SHARED}
+
+    def test_lookups_go_again_in_halves_too(self) -> None:
+        talk = Dialogue("abc")
+        talk.asks()
+        talk.answer("abc", failed=dict.fromkeys("abc", SHARED))
+        assert talk.asks() == [("lookup", 1, "a"), ("lookup", 1, "bc")]
+        talk.answer("a", failed={"a": SHARED})
+        talk.found("bc", b=1, c=2)
+        assert talk.asks() == [("ask", 1, "b"), ("ask", 2, "c")]
+        assert talk.results() == {"a": SHARED}
+
+    def test_an_answer_that_cannot_be_read_is_asked_for_in_halves(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
+        talk.asks()
+        talk.fail("abc", GARBLED, sent=True)
+        assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "bc")]
+        talk.fail("a", GARBLED, sent=True)
+        talk.answer("bc", completed={"b": 2, "c": 3})
+        assert talk.results() == {"a": GARBLED, "b": 2, "c": 3}
+
+    @pytest.mark.safety
+    def test_a_change_whose_answer_cannot_be_read_is_not_sent_again(self) -> None:
+        talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
+        talk.asks()
+        talk.fail("abc", GARBLED, sent=True)
+        assert talk.asks() == []
+        assert {type(error) for error in talk.results().values()} == {OutcomeUnknownError}
+
+    @pytest.mark.parametrize("sound", [False, True])
+    def test_a_broker_that_fails_whatever_it_is_asked_is_not_asked_about_each_key(self, sound: bool) -> None:
+        """Unless it has answered anything: then each of the keys may have trouble of its own."""
+        keys = [chr(0x4E00 + n) for n in range(400)]
+        limits = DriverLimits(alone=4, batches_in_flight=1)
+        talk = Dialogue(
+            ["a", *keys], mapping=dict.fromkeys(["a", *keys], 1), limits=limits, handler=ToyHandler(batch_size=401)
+        )
+        results: dict[str, Any] = {}
+        asked, waiting = 0, talk.asks()
+        while waiting:
+            asked += 1
+            ((_, _, asked_keys),) = waiting
+            good = {"a": 1} if sound and "a" in asked_keys else {}
+            talk.answer(asked_keys, completed=good, failed=dict.fromkeys(set(asked_keys) - set(good), SHARED))
+            results |= talk.results()
+            waiting = talk.asks()
+        assert len(results) == 401
+        assert set(results.values()) == ({1, SHARED} if sound else {SHARED})
+        assert asked == 799 if sound else asked < 30
+
+    def test_at_the_deadline_a_half_names_why_the_whole_failed(self) -> None:
+        talk = Dialogue("ab", mapping=dict.fromkeys("ab", 1))
+        talk.asks()
+        talk.answer("ab", failed=dict.fromkeys("ab", SHARED))
+        talk.asks()
+        talk.now = TIMEOUT
+        talk.asks()
+        for error in talk.results().values():
+            assert isinstance(error, DeadlineExceededError)
+            assert "UNKNOWN_SERVER_ERROR" in str(error)
 
     def test_a_part_that_was_not_sent_any_more_may_have_happened_in_the_whole(self) -> None:
         talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1), handler=ToyHandler(resend_after_loss=False))
         talk.asks()
-        talk.answer("abc", completed={"c": 3}, split=(("a",), ("b",)))
+        talk.answer("abc", completed={"c": 3}, failed={"a": SHARED, "b": SHARED})
         talk.asks()
         talk.fail("a", NotSentError("too late"))
         talk.answer("b", completed={"b": 2})
@@ -77,7 +145,7 @@ class TestTooMuch:
     def test_of_the_halves_only_what_was_asked_and_is_not_done_goes_again(self) -> None:
         talk = Dialogue("abc", mapping=dict.fromkeys("abc", 1))
         assert talk.asks() == [("ask", 1, "abc")]
-        talk.answer("abc", completed={"c": 3}, split=(("a", "c"), ("b", "x")))
+        talk.answer("abc", completed={"c": 3}, failed=dict.fromkeys("abxc", SHARED))
         assert talk.asks() == [("ask", 1, "a"), ("ask", 1, "b")]
 
     def test_requests_are_cut_by_what_they_make_a_bucket_write(self) -> None:
