@@ -6,6 +6,7 @@ stdout is for data. Whatever else is printed while a command runs, by Airflow or
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import re
 import sys
@@ -42,6 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     # Airflow warns of every connection type with an underscore. It reads its levels once, when it is first imported.
     os.environ.setdefault("AIRFLOW__LOGGING__NAMESPACE_LEVELS", "airflow.models.connection.Connection=ERROR")
+    logging.getLogger("aiokafka").setLevel(logging.WARNING)  # it has a line for every login, and Airflow prints them
     arguments = list(sys.argv[1:] if argv is None else argv)
     stdout_for("table")  # --help has letters that a locale may lack
     try:

@@ -17,6 +17,10 @@ FORMATS = ("table", "json", "csv")
 _STYLED_ROWS = 500
 """The longest table that is drawn for a terminal; a longer one is plain columns, which take a tenth of the time."""
 
+_BLOCKS = 50
+"""The most rows that are written one value a line where the terminal is too narrow for a table of whole words."""
+_ANY_WIDTH = 100_000
+
 _WIDEST = 200
 """The longest cell to whose end a column is padded."""
 
@@ -104,7 +108,7 @@ class Output:
             else:
                 self._stream.writelines(_aligned([[name.upper() for name in table.columns], *cells]))
 
-    def _draw(self, columns: Sequence[str], cells: Iterable[Sequence[str]]) -> None:
+    def _draw(self, columns: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
         from rich import box
         from rich.console import Console
         from rich.table import Table as RichTable
@@ -115,7 +119,15 @@ class Output:
             drawn.add_column(name, overflow="fold")
         for row in cells:
             drawn.add_row(*map(Text, row))
-        Console(file=self._stream).print(drawn)
+        console = Console(file=self._stream)
+        if console.measure(drawn, options=console.options.update(max_width=_ANY_WIDTH)).minimum <= console.width:
+            console.print(drawn)
+        elif len(cells) <= _BLOCKS:
+            width = max(map(len, columns)) + 2
+            heads = [f"{name:<{width}}" for name in columns]
+            self._stream.write("\n".join("".join(map("{}{}\n".format, heads, row)) for row in cells))
+        else:
+            self._stream.writelines(_aligned([[name.upper() for name in columns], *cells]))
 
 
 class _UnixLines:

@@ -95,6 +95,7 @@ class Session:
             token = source(settings.get("sasl.oauthbearer.config", ""))
             settings["oauth_cb"] = lambda _config: token
         settings["error_cb"] = self._remember
+        settings["enable.metrics.push"] = "false"  # a client of one call has none, and librdkafka would log its ids
         _trust_what_python_trusts(settings)
         try:
             return AdminClient(settings, logger=_logger)

@@ -208,15 +208,7 @@ def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[s
     for group in some:
         print(f"    {group.group_id:<44} {group.reason}")
     print(f"\n{_stopwatch.table()}\n")
-    for what, place in {
-        "report": FOLDER / "report.html",
-        "picture": FOLDER / "report.png",
-        "policy": FOLDER / "policy.yaml",
-        "summary": FOLDER / "summary.json",
-        "backup": STORE / "demo" / "backups",
-        "snapshots": STORE / "demo" / "data",
-        "log": FOLDER / "airflow.log",
-    }.items():
+    for what, place in made_in(FOLDER, STORE).items():
         print(f"  {what:<10} {place.relative_to(ROOT)}")
     found = [*wrongs(summary, truth), *policy_wrongs(summary, truth)]
     for wrong in found:
@@ -224,6 +216,20 @@ def tell(truth: Truth, left: frozenset[str], mailbox: Mailbox, others: Mapping[s
     if not found:
         say("All is as it must be: what was alive still is, what was dead is gone, and its offsets are backed up.")
     return 1 if found else 0
+
+
+def made_in(folder: Path, store: Path) -> dict[str, Path]:
+    """Return the files to look at that were made: without Chromium, there is no picture."""
+    places = {
+        "report": folder / "report.html",
+        "picture": folder / "report.png",
+        "policy": folder / "policy.yaml",
+        "summary": folder / "summary.json",
+        "backup": store / "demo" / "backups",
+        "snapshots": store / "demo" / "data",
+        "log": folder / "airflow.log",
+    }
+    return {what: place for what, place in places.items() if place.exists()}
 
 
 def open_report(report: Path, picture: Path) -> None:

@@ -11,7 +11,7 @@ from airflow_kafka_groups.doctor.finding import counted
 from airflow_kafka_groups.doctor.rights import SAMPLE_GROUPS
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.maintenance.plan.policy import WEEK_SECONDS
-from airflow_kafka_groups.maintenance.policy.retention import remedy
+from airflow_kafka_groups.maintenance.policy.retention import needed_minutes
 from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ _HIDDEN_TOPICS = (
     "Describe on all topics."
 )
 
-_FORGOTTEN = (
-    " That is no longer than the clean-up's default idle time (7 days), so brokers forget most idle groups before they "
-    "become stale. To find more, "
-)
+_FORGOTTEN = f", too short for the default idle time of 7 days: raise it to {needed_minutes(WEEK_SECONDS)}."
 
 
 async def describe_connection(admin: GuardedAdminClient, lease_group_id: str) -> str:
@@ -63,11 +60,8 @@ async def _offsets_kept(admin: GuardedAdminClient) -> str:
         return f"How long brokers keep the offsets of idle groups is not known: {why}."
     source = ", Kafka's default" if retention.is_default else ""
     source += ", the smallest of different values" if retention.differs else ""
-    text = (
-        f"Brokers keep the offsets of a group without members for {_duration(minutes)} "
-        f"(offsets.retention.minutes={minutes}{source})."
-    )
-    return text + (f"{_FORGOTTEN}{remedy(WEEK_SECONDS, minutes)}." if minutes * 60 <= WEEK_SECONDS else "")
+    text = f"Offsets of empty groups are kept for {_duration(minutes)} (offsets.retention.minutes={minutes}{source})"
+    return text + (_FORGOTTEN if minutes * 60 <= WEEK_SECONDS else ".")
 
 
 def _duration(minutes: int) -> str:

@@ -36,17 +36,17 @@ class Ranked(Protocol):
 
 
 _Ranked = TypeVar("_Ranked", bound=Ranked)
-_STALE = "are stale"
+_MAY = "may be deleted"
 
 
 def capped(
-    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _STALE, more: int = 0
+    planned: Sequence[_Ranked], found: int, policy: PlanPolicy, *, what: str = _MAY, more: int = 0
 ) -> tuple[list[_Ranked], list[KeptGroup], list[str]]:
     """Apply the caps, the longest idle first; return the planned groups, the others, and warnings.
 
     :param planned: the groups that nothing speaks against.
     :param found: the number of all groups.
-    :param what: what planned groups are, or have, for warnings. Default: they are stale.
+    :param what: what planned groups are, or have, for warnings. Default: they may be deleted; more are stale.
     :param more: how many others the caps had left for a later plan before. Default: none.
 
     Raises ``PlanError`` for more groups than the policy's ``refuse_share``.
@@ -63,7 +63,7 @@ def capped(
     by_share = share_of(found, policy.max_share)
     allowed = min(policy.max_groups, by_share)
     if len(planned) > by_share:  # whatever the caps of rules leave: it is a sign of consumers that are down
-        down = ". Check that this cluster's consumers are not merely down" if what == _STALE else ""
+        down = ". Check that this cluster's consumers are not merely down" if what == _MAY else ""
         warnings.append(
             f"{len(planned)} of {found} groups {what}, more than max_share {policy.max_share:.12g} allows: "
             f"{len(within[:allowed])} are planned, the longest idle first{down}"

@@ -34,7 +34,7 @@ def fitting_idle_seconds(retention_minutes: int, notice_seconds: float) -> float
 
 def remedy(idle_seconds: float, retention_minutes: int, notice_seconds: float = 0.0) -> str:
     """Return what to change where an idle time does not fit the retention, as the end of a sentence."""
-    needed = _needed_minutes(idle_seconds + notice_seconds)
+    needed = needed_minutes(idle_seconds + notice_seconds)
     fitting = fitting_idle_seconds(retention_minutes, notice_seconds)
     if fitting is None:
         return f"raise {SETTING} to {needed}"
@@ -67,7 +67,7 @@ def against_retention(
         if notice >= retention_minutes * 60:
             errors.append(
                 f"{where}: a notice of {show_duration(notice)} is too long, since {forget}: set notice to less than "
-                f"that, or raise {SETTING} to {_needed_minutes(idle + notice)}"
+                f"that, or raise {SETTING} to {needed_minutes(idle + notice)}"
             )
         elif idle + notice >= retention_minutes * 60:
             what = "idle time and notice" if notice else "idle time"
@@ -78,5 +78,6 @@ def against_retention(
     return errors, first_of(warnings, "rule(s) wait for longer than the brokers remember a group")
 
 
-def _needed_minutes(seconds: float) -> int:
+def needed_minutes(seconds: float) -> int:
+    """Return the retention that leaves room for an idle time and a notice."""
     return math.ceil(seconds / _USED_SHARE / 60)

@@ -136,7 +136,7 @@ def restore_section(plan: DeletionPlan, command: str) -> str:
     conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
     return (
         "<section><h2>Restore</h2><p>To restore the deleted groups with the offsets that they had, name the connection "
-        f'and run this. It is a dry run without <code>--yes</code>.</p><pre tabindex="0">{escape(command)}</pre>'
+        f'and run this; take <code>--yes</code> out for a dry run.</p><pre tabindex="0">{escape(command)}</pre>'
         "<p>Group ids at the end restore only these. In Airflow, trigger the DAG restore_group_offsets with "
         f"<code>{conf}</code>.</p></section>"
     )

@@ -11,6 +11,7 @@ from airflow_kafka_groups.maintenance.shown import shortened
 SHOWN = 200
 """The maximum number of table rows; the others are counted and are in the files."""
 _LONGEST_TEXT = 1_000
+_WORDS = {"by_rule": "kept by a rule", "over_cap": "over the cap", "notice": "notice period"}
 
 
 def section(
@@ -56,9 +57,14 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], numeric: Sequence
     )
 
 
+def words_of(name: str) -> str:
+    """Return a verdict or an outcome as people read it."""
+    return _WORDS.get(name, name.replace("_", " "))
+
+
 def counted(counts: Mapping[str, int]) -> str:
     """Return counts in words, sorted by name."""
-    return ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in sorted(counts.items()))
+    return ", ".join(f"{words_of(name)} {count:,}" for name, count in sorted(counts.items()))
 
 
 def text(value: object) -> str:
@@ -77,7 +83,7 @@ def pill(value: str, kind: str | None = None) -> str:
 
     :param kind: the class of its colour. Default: the name.
     """
-    return f'<span class="pill {escape(value if kind is None else kind)}">{escape(value.replace("_", " "))}</span>'
+    return f'<span class="pill {escape(value if kind is None else kind)}">{escape(words_of(value))}</span>'
 
 
 def link(place: str) -> str:

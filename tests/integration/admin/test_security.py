@@ -6,8 +6,12 @@ import asyncio
 import base64
 import importlib
 import json
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -135,6 +139,21 @@ async def test_a_name_and_a_password_over_tls(with_logins: KafkaCluster, mechani
     with pytest.raises(AuthenticationFailedError, match="SASL authentication was refused") as refused:
         await groups_seen(with_logins, **login, sasl_username="ann", sasl_password="wr0ng")
     assert "wr0ng" not in str(refused.value)
+
+
+def test_a_command_prints_nothing_of_its_logins(with_logins: KafkaCluster, tmp_path: Path) -> None:
+    """Airflow's logging would have a line for each connection."""
+    extra = {"security_protocol": "SASL_SSL", "sasl_mechanism": "PLAIN", "ssl_ca_certificate": AUTHORITY.certificate}
+    login = {"host": with_logins.sasl_bootstrap, "login": "ann", "password": USERS["ann"], "extra": extra}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")},
+        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW_CONN_LAB": json.dumps({"conn_type": "kafka_groups", **login}),
+    }
+    for words in (["list"], ["snapshot", "--storage-path", str(tmp_path / "storage")]):
+        program = [sys.executable, "-m", "airflow_kafka_groups", *words, "--conn-id", "lab"]
+        done = subprocess.run(program, capture_output=True, text=True, env=environment, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
 
 
 async def test_a_token_over_tls(with_logins: KafkaCluster) -> None:

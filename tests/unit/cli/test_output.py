@@ -88,6 +88,29 @@ def test_a_terminal_gets_a_drawn_table_while_it_is_short() -> None:
     assert "─" not in written("table", long, stream=Terminal())
 
 
+def test_a_narrow_terminal_gets_whole_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As ``describe`` has them at 80 columns: one value a line, or, of many rows, plain columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    words = (
+        "orders-service",
+        "Stable",
+        "10.0.0.17:9092",
+        "consumer-orders-service-1-0f6b8a9e-4f4c-4b6b",
+        "orders[0,1]",
+    )
+    names = ("group_id", "state", "coordinator", "member_id", "assignment")
+    said = written("table", Table("groups", names, [words, words]), stream=Terminal())
+    assert said.count("member_id    consumer-orders-service-1-0f6b8a9e-4f4c-4b6b\n") == 2
+    assert said.count("\n\n") == 1
+    many = written("table", Table("groups", names, [words] * 51), stream=Terminal())
+    assert len(many.splitlines()) == 52
+    for word in words:
+        assert word in said
+        assert word in many.splitlines()[1]
+    monkeypatch.setenv("COLUMNS", "160")
+    assert "─" in written("table", Table("groups", names, [words]), stream=Terminal())
+
+
 @pytest.mark.parametrize("stream", [StringIO, Terminal])
 def test_a_name_cannot_command_the_terminal(stream: type[StringIO]) -> None:
     table = Table("groups", ("group_id",), [("\x1b[2Jgone",), ("[red]x[/red]",)])

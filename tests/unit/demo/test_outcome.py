@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from airflow_kafka_groups.maintenance.policy.notice import Notice
 from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from tests.demo.__main__ import made_in
 from tests.demo.mailbox import Mail
 from tests.demo.outcome import (
     MEANINGS,
@@ -183,3 +185,9 @@ def test_only_offsets_of_the_topic_that_was_left_count_as_pruned() -> None:
 def test_the_table_has_every_meaning() -> None:
     summary = {**summarise({"counts": COUNTS}, audit("s1", "s2"), TRUTH, KEPT), **SUMMARY}
     assert all(name in table(summary) for name in MEANINGS)
+
+
+def test_only_what_was_made_is_named(tmp_path: Path) -> None:
+    """Without Chromium, there is no picture of the report."""
+    (tmp_path / "report.html").touch()
+    assert made_in(tmp_path, tmp_path / "store") == {"report": tmp_path / "report.html"}

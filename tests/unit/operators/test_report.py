@@ -122,3 +122,4 @@ def test_a_run_that_was_killed_is_reported(planned: dict[str, Any], tmp_path: Pa
     page = (tmp_path / scene.CLUSTER / "reports" / f"{planned['plan_id']}.html").read_text()
     assert "its end is not recorded" in page
     assert f"--yes {planned['plan_id']}" in page
+    assert "take <code>--yes</code> out for a dry run" in page

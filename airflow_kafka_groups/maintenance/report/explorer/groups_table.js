@@ -101,7 +101,7 @@
     if (!data.restore || !deleted.length || deleted.length > MOST_NAMED || deleted.some((n) => data.cut.includes(n))) return;
     const quoted = deleted.map((n) => `'${rows[n][ID].replaceAll("'", "'\\''")}'`).join(" ");
     if (/[\u0000-\u001f\u007f]/.test(quoted)) return;
-    undo.append(el("p", {}, `Restore the ${deleted.length} deleted among those shown (a dry run without --yes):`), el("pre", { tabindex: "0" }, `${data.restore} -- ${quoted}`));
+    undo.append(el("p", {}, `Restore the ${deleted.length} deleted among those shown (take --yes out for a dry run):`), el("pre", { tabindex: "0" }, `${data.restore} -- ${quoted}`));
   };
   const update = () => {
     const wanted = search.value.toLowerCase();

@@ -11,6 +11,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlanRows
 from airflow_kafka_groups.maintenance.report.facts import JudgedGroup
 from airflow_kafka_groups.maintenance.report.merging import KEPT_IN_ORDER, NOT_REACHED
+from airflow_kafka_groups.maintenance.report.parts import words_of
 from airflow_kafka_groups.maintenance.shown import MOST, shortened
 
 MOST_ROWS = 20_000
@@ -87,7 +88,7 @@ def groups_json(
     head = {
         "total": len(plan.planned) + len(plan.all_kept),
         "kinds": kinds,
-        "statuses": [kind.replace("_", " ") for kind in kinds],
+        "statuses": [words_of(kind) for kind in kinds],
         "restorable": [number for kind, number in statuses.names.items() if kind in _RESTORABLE],
         "families": list(families.names),
         "owners": list(owners.names),

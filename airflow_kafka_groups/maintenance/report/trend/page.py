@@ -11,7 +11,7 @@ from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.report.charts.figures import run_labels, verdicts_over_time
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, columns
 from airflow_kafka_groups.maintenance.report.page import render_page
-from airflow_kafka_groups.maintenance.report.parts import section, shown_time, table, text
+from airflow_kafka_groups.maintenance.report.parts import section, shown_time, table, text, words_of
 from airflow_kafka_groups.maintenance.report.trend.points import MOST_FAMILIES, MOST_RUNS, TrendPoint
 
 _FAMILY_KINDS = ("c-live", "c-moving", "c-stale", "c-other", "c-bad", "c-settling")
@@ -32,7 +32,7 @@ def trend_page(cluster: str, points: Sequence[TrendPoint], now: datetime) -> str
             "Groups deleted",
             labels,
             [
-                Series(name.replace("_", " "), kind, [point.outcomes.get(name, 0) for point in points])
+                Series(words_of(name), kind, [point.outcomes.get(name, 0) for point in points])
                 for name, kind in ((Outcome.DELETED, "c-live"), (Outcome.WOULD_DELETE, "c-settling"))
             ],
             over_time=True,

@@ -163,9 +163,9 @@ async def test_caps_of_rules_and_of_the_plan(tmp_path: Path) -> None:
         ["a0", "a1", "a2", "a3", "b0", "b1"], "over_cap"
     )
     assert [warning.partition(";")[0] for warning in plan.warnings] == [
-        "4 groups are stale by rule 'few'",
-        "4 groups are stale by rule 'share'",
-        "10 groups are stale",
+        "4 groups may be deleted by rule 'few'",
+        "4 groups may be deleted by rule 'share'",
+        "10 groups may be deleted",
     ]
 
 
@@ -180,8 +180,8 @@ async def test_a_rule_s_cap_does_not_silence_that_most_of_a_cluster_looks_stale(
     plan = await plan_by(policy_of(tmp_path, text), world(*(f"a{n}" for n in range(10))), tmp_path)
     assert plan.group_ids == ["a9", "a8"]
     assert [warning.partition(":")[0] for warning in plan.warnings] == [
-        "10 groups are stale by rule 'few'; its cap allows 2 per plan",
-        "10 of 10 groups are stale, more than max_share 0.5 allows",
+        "10 groups may be deleted by rule 'few'; its cap allows 2 per plan",
+        "10 of 10 groups may be deleted, more than max_share 0.5 allows",
     ]
     assert "2 are planned" in plan.warnings[1]
 

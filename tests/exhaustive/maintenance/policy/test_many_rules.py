@@ -96,8 +96,8 @@ def test_of_warnings_of_one_kind_the_first_are_shown_and_the_others_counted(tmp_
     )
     stale = [Stale(f"g{number}", 1e6, f"r{number}") for number in range(100)]
     assert capped(stale, 1_000, PlanPolicy(max_share=1.0).by_file(file))[2] == [
-        *(f"1 groups are stale by rule 'r{number}'; its cap allows 0 per plan" for number in range(MOST_ALIKE)),
-        "80 more rule(s) have caps below the groups that are stale",
+        *(f"1 groups may be deleted by rule 'r{number}'; its cap allows 0 per plan" for number in range(MOST_ALIKE)),
+        "80 more rule(s) have caps below the groups that may be deleted",
     ]
 
 
