@@ -21,7 +21,7 @@ def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int
     """Return four columns of the verdict by name; times in microseconds since 1970.
 
     :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; without an expiry if it is 0 (unknown)
-        or beyond 100 years (for ever).
+        or beyond 100 years (unlimited).
     """
     trend, since = _trend(life)
     retention = offsets_retention_minutes * 60_000_000
