@@ -235,7 +235,8 @@ _EXTRA_FIELDS = {
     ),
     "api_timeout_seconds": _field(
         "Call timeout (s)",
-        "For a complete call, however many groups and retries it takes.",
+        "For a complete call, however many groups and retries it takes. All calls of a command or task together wait "
+        "so long for a broker that answers nothing.",
         type="integer",
         minimum=1,
         maximum=86400,

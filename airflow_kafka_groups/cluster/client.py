@@ -27,6 +27,7 @@ from airflow_kafka_groups.cluster.bootstrap import Bootstrap
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.home import Home
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.cluster.patience import Patience
 from airflow_kafka_groups.cluster.products import known_id
 from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
@@ -81,6 +82,7 @@ class ClusterClient:
         self._refused: dict[_Slot, float] = {}
         self._fresh_at = -_JUST_NOW
         self.home = Home()
+        self.patience = Patience(config.api_timeout)
 
     async def __aenter__(self) -> ClusterClient:
         self.home.open(self._connections, self._opening, self._ahead)
@@ -111,22 +113,19 @@ class ClusterClient:
     async def refresh(self) -> ClusterMetadata:
         """Request the brokers and the leaders of ``__consumer_offsets`` again, for at most the time of a call.
 
-        Raises ``NoBrokerAvailableError`` when neither a known broker nor a bootstrap server answers.
+        Raises ``NoBrokerAvailableError`` when no broker and no bootstrap server answers.
         """
         self.home.require_open()
-        limit = self.config.api_timeout
+        limit, servers = self.config.api_timeout, self.config.servers
         try:
             async with asyncio.timeout(limit):
                 return await self._ask_anyone()
         except TimeoutError as error:
-            reason = f"none of {self.config.servers} answered a metadata request within {limit:g} s"
-            raise NoBrokerAvailableError(self.config.servers, reason) from error
+            reason = f"none of {servers} answered a metadata request within {limit:g} s"
+            raise NoBrokerAvailableError(servers, reason) from error
 
     async def fresh_metadata(self) -> ClusterMetadata:
-        """Return the metadata if it is fresh, as for a new client, or else request it again.
-
-        Raises what ``refresh`` raises.
-        """
+        """Return the metadata if it is fresh, as for a new client, or else request it again, as ``refresh`` does."""
         return self.metadata if time.monotonic() - self._fresh_at < _JUST_NOW else await self.refresh()
 
     async def _ask_anyone(self) -> ClusterMetadata:
@@ -134,9 +133,9 @@ class ClusterClient:
         settled = [broker_id for broker_id in self.metadata.brokers if (broker_id, 0) not in self._opening]
         random.shuffle(settled)
         # Those that are connected to come first: of the others, each that is down takes the time of a connection.
-        for broker_id in sorted(settled, key=lambda broker_id: self.open_connection(broker_id) is None):
+        for broker_id in sorted(settled, key=lambda id_: (self.patience.is_silent(id_), not self.open_connection(id_))):
             try:
-                return await self._ask_metadata(await self.connection(broker_id))
+                return await self._ask_metadata(await self.connection(broker_id), broker_id)
             except (AuthenticationFailedError, ConfigurationError):  # no other broker will do better
                 raise
             except KafkaGroupsError as error:
@@ -167,10 +166,11 @@ class ClusterClient:
         finally:
             await bootstrap.aclose()
 
-    async def _ask_metadata(self, connection: BrokerConnection) -> ClusterMetadata:
+    async def _ask_metadata(self, connection: BrokerConnection, broker_id: BrokerId | None = None) -> ClusterMetadata:
         version = connection.versions.choose(METADATA)
         request = metadata_api.build([OFFSETS_TOPIC], version)
-        answer = await connection.send(METADATA, version, request, self.config.request_timeout)
+        sent = connection.send(METADATA, version, request, self.config.request_timeout)
+        answer = await self.patience.wait(sent, broker_id)
         if not answer.brokers:
             raise ConnectionFailedError("cluster", "the broker knows no brokers; it may be starting up, try again")
         self.metadata.require_same_cluster(answer.cluster_id)
@@ -200,9 +200,12 @@ class ClusterClient:
     async def any_connection(self, avoid: Collection[BrokerId] = ()) -> tuple[BrokerId, BrokerConnection]:
         """Return any broker that can be reached, with a connection, for a request that all of them answer alike.
 
-        Open connections come first, those to ``avoid`` last. Raises what ``connection`` raises for the last broker.
+        Open connections come first, silent brokers and those to ``avoid`` last. Raises what ``connection`` raises.
         """
-        *others, last = sorted(self.metadata.brokers, key=lambda id_: (id_ in avoid, (id_, 0) not in self._connections))
+        silent, known = self.patience.is_silent, self._connections
+        *others, last = sorted(
+            self.metadata.brokers, key=lambda id_: (id_ in avoid, silent(id_), (id_, 0) not in known)
+        )
         for broker_id in others:
             try:
                 return broker_id, await self.connection(broker_id)
@@ -213,10 +216,7 @@ class ClusterClient:
         return last, await self.connection(last)
 
     def open_connection(self, broker_id: BrokerId, number: int = 0) -> BrokerConnection | None:
-        """Return the connection to a broker if there is one that may be used now.
-
-        :param number: which of several. Default: the broker's own.
-        """
+        """Return the connection to a broker if there is one that may be used now, by default the broker's own."""
         connection = self._connections.get((broker_id, number))
         return connection if connection is not None and connection.usable else None
 
@@ -226,7 +226,7 @@ class ClusterClient:
         :param number: which of several. Default: the broker's own, which is also returned in place of another that
             cannot be opened.
 
-        Raises ``ConnectionFailedError`` (``AuthenticationFailedError`` when retrying cannot help).
+        Raises ``ConnectionFailedError``, or ``AuthenticationFailedError``.
         """
         if (connection := self.open_connection(broker_id, number)) is not None:
             return connection
@@ -240,7 +240,7 @@ class ClusterClient:
             self._share(slot, task)
         try:
             # Shielded: others may wait for the same opening when the one who began it is cancelled.
-            return await asyncio.shield(task)
+            return await self.patience.wait(asyncio.shield(task), broker_id)
         except asyncio.CancelledError:
             caller = asyncio.current_task()
             if task.cancelled() and caller is not None and not caller.cancelling():
@@ -286,9 +286,9 @@ class ClusterClient:
         return await opening if number else await self.of_this_cluster(opening)
 
     async def _address_of(self, broker_id: BrokerId) -> Broker:
-        """Return the address of a broker from metadata: proxies rewrite it there, but not always in FindCoordinator.
+        """Return the address of a broker from metadata, which is refreshed for one that is not there or not reached.
 
-        Refreshes metadata for a broker that is not in it, or that could not be reached at its address.
+        Proxies rewrite it there, but not always in FindCoordinator.
         """
         if broker_id not in self.metadata.brokers or broker_id in self._unreached:
             self._unreached.discard(broker_id)

@@ -7,9 +7,10 @@ from typing import Any
 
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.cluster.patience import Patience
 from airflow_kafka_groups.cluster_admin.offsets_retention import ConfigEntry, OffsetsRetention, offsets_retention_of
 from airflow_kafka_groups.cluster_admin.session import Session, in_session
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import BrokerError, ConnectionFailedError, KafkaGroupsError, RequestTimeoutError
 from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 
@@ -27,6 +28,7 @@ class ClusterAdmin:
     """Describe a cluster's brokers and topics. Each call has a client of its own and closes it.
 
     :param config: where and how to connect; ``request_timeout`` and ``api_timeout`` apply.
+    :param patience: how long silent brokers are waited for, shared with the core's client. Default: its own.
 
     Calls with a ``kafka_cluster_id`` ask nothing of another cluster: the bootstrap servers, or a name that moves, may
     lead each of these clients elsewhere. Default: any cluster.
@@ -36,8 +38,9 @@ class ClusterAdmin:
     confluent-kafka cannot log in this way.
     """
 
-    def __init__(self, config: ClientConfig) -> None:
+    def __init__(self, config: ClientConfig, patience: Patience | None = None) -> None:
         self._config = config
+        self._patience = patience or Patience(config.api_timeout)
 
     async def describe_configs(
         self, kafka_cluster_id: str | None = None
@@ -46,7 +49,9 @@ class ClusterAdmin:
 
         It needs DescribeConfigs on the cluster.
         """
-        return await in_session(self._config, lambda session: _describe_broker_configs(session, kafka_cluster_id))
+        return await in_session(
+            self._config, lambda session: _describe_broker_configs(session, kafka_cluster_id, self._patience)
+        )
 
     async def offsets_retention(self, kafka_cluster_id: str | None = None) -> OffsetsRetention:
         """Return how long each live broker keeps the offsets of a group without members."""
@@ -92,21 +97,25 @@ def _describe_cluster(session: Session, kafka_cluster_id: str | None) -> Any:
 
 
 def _describe_broker_configs(
-    session: Session, kafka_cluster_id: str | None
+    session: Session, kafka_cluster_id: str | None, patience: Patience
 ) -> dict[BrokerId, dict[str, ConfigEntry] | KafkaGroupsError]:
     from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]  # re-exported without saying so
 
     cluster = _describe_cluster(session, kafka_cluster_id)
     broker_ids: list[BrokerId] = [node.id for node in cluster.nodes]
-    timeout = session.request_timeout
     futures = {}
     for broker_id in broker_ids:
+        patience.asked(broker_id)
+        timeout = min(session.request_timeout, patience.left(broker_id))
         # One call for each: librdkafka sends a broker's configs to that very broker.
         asked = session.client.describe_configs(
             [ConfigResource(ConfigResource.Type.BROKER, str(broker_id))], request_timeout=timeout
         )
         (futures[broker_id],) = asked.values()
     found = session.results("DescribeConfigs", futures, brokers={id_: id_ for id_ in broker_ids})
+    for broker_id, answer in found.items():
+        if not isinstance(answer, ConnectionFailedError | RequestTimeoutError):
+            patience.answered(broker_id)
     return {id_: of if isinstance(of, KafkaGroupsError) else _entries(of) for id_, of in found.items()}
 
 

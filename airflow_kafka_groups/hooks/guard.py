@@ -53,7 +53,7 @@ class GuardedAdminClient(AdminClient):
     def __init__(self, config: ClientConfig, settings: ConnectionSettings) -> None:
         super().__init__(config, policy=ConnectionPolicy(settings))
         self.settings = settings
-        self._cluster_admin = ClusterAdmin(config)
+        self._cluster_admin = ClusterAdmin(config, self._calls.cluster.patience)
         self._config = config
 
     @cached_property

@@ -198,7 +198,11 @@ async def selected_groups(admin: GroupAdmin, selection: GroupFilter, *, with_off
 
     Raises ``IncompleteListingError`` if a broker did not answer.
     """
-    listed = (await admin.list_groups()).require_complete()
+    return selected_of((await admin.list_groups()).require_complete(), selection, with_offsets=with_offsets)
+
+
+def selected_of(listed: GroupListings, selection: GroupFilter, *, with_offsets: bool = False) -> list[str]:
+    """Return the listed groups that are selected, sorted, as ``selected_groups`` does."""
     return [
         group_id
         for group_id, group in sorted(listed.items())

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
 from contextlib import aclosing
-from itertools import count, repeat
+from itertools import count, filterfalse, repeat
 from math import ceil
 from operator import itemgetter
 from typing import cast
@@ -147,16 +147,16 @@ class Calls:
         return await runner.collect(self._driver(brokers, None, handler, themselves), self.cluster)
 
     async def ask_once(
-        self, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int | None = None
+        self, broker_id: BrokerId, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int
     ) -> Message:
         """Send one request, once, and return its answer.
 
         :param build: makes the request of a version.
-        :param newest: the newest version to use. Default: the newest that both sides know.
+        :param newest: the newest version to use.
         """
-        version = connection.versions.choose(api)
-        version = version if newest is None else min(version, newest)
-        return await connection.send(api, version, build(version), self.config.request_timeout)
+        version = min(connection.versions.choose(api), newest)
+        answer = connection.send(api, version, build(version), self.config.request_timeout)
+        return await self.cluster.patience.wait(answer, broker_id)
 
     def batch_size(self, groups: int) -> int:
         """Return how many groups a request takes in a call for so many groups."""
@@ -233,9 +233,10 @@ class Calls:
         loop, home = asyncio.get_running_loop(), self.cluster.home
         if home.place != (os.getpid(), loop):  # else there is nothing to ask
             home.require()
+        brokers = list(self.cluster.metadata.brokers)
         return AdminDriver(
             keys,
-            brokers=list(self.cluster.metadata.brokers),
+            brokers=list(filterfalse(self.cluster.patience.is_silent, brokers)) or brokers,
             lookup=lookup,
             handler=handler,
             deadline=loop.time() + self.config.api_timeout,

@@ -28,6 +28,7 @@ async def authorized_operations(calls: Calls, topics: Iterable[str]) -> Metadata
         asked.append(broker_id)
         try:
             answer: MetadataAnswer = await calls.ask_once(
+                broker_id,
                 connection,
                 METADATA,
                 lambda version: metadata.build(names, version, include_authorized_operations=True),
@@ -56,6 +57,7 @@ async def group_operations(calls: Calls, group_id: str) -> frozenset[str] | None
         return frozenset()
     broker_id = found.unwrap().broker_id
     response = await calls.ask_once(
+        broker_id,
         await calls.cluster.connection(broker_id),
         DESCRIBE_GROUPS,
         lambda version: describe_groups.build([group_id], True, version),

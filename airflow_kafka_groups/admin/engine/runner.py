@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
@@ -22,7 +23,8 @@ from airflow_kafka_groups.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.admin.results import collection_paused
 from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError
+from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError, NotSentError
+from airflow_kafka_groups.models import BrokerId
 from airflow_kafka_groups.protocol.codec import Message
 from airflow_kafka_groups.transport.base import BrokerConnection, SentRequests
 
@@ -54,13 +56,14 @@ async def batches(driver: AdminDriver[K, V], cluster: ClusterClient) -> AsyncGen
             now = clock()
             if now >= driver.deadline:
                 exchanges.take_early()
+            exchanges.give_up()
             specs = driver.poll(now, _KEYS_AT_ONCE)
             for spec in specs:
                 exchanges.begin(spec)
             if specs:
                 await asyncio.sleep(0)  # they are written, and on their way while more are cut
             elif not driver.done:
-                await exchanges.wait(driver.wake_at(clock()) - clock())
+                await exchanges.wait(min(driver.wake_at(clock()) - clock(), exchanges.patience))
             yield driver.take_results()
         exchanges.raise_bug()
     finally:
@@ -81,16 +84,46 @@ class _Exchanges(Generic[K, V]):
         self._sent: dict[RequestSpec[K], SentRequests] = {}
         self._opening: dict[RequestSpec[K], asyncio.Task[None]] = {}
         self._something_came = asyncio.Event()
+        self._asked_at: dict[BrokerId, float] = {}
         self._bug: BaseException | None = None
 
     def begin(self, spec: RequestSpec[K]) -> None:
         """Send a request; the driver gets what came of it."""
+        self._cluster.patience.asked(spec.scope.broker_id)
+        self._asked_at.setdefault(spec.scope.broker_id, time.monotonic())
         connection = self._cluster.open_connection(spec.scope.broker_id, spec.handler.turns.get(spec.keys[0], 0))
         if connection is not None:
             self._send(spec, connection)
             return
         task = self._opening[spec] = asyncio.create_task(self._open_and_send(spec))
         task.add_done_callback(lambda _: self._opening.pop(spec, None))
+
+    def _left(self) -> dict[BrokerId, float]:
+        """Return the seconds for which brokers may be waited for. A change that was sent is waited for in any case."""
+        reads = (spec for spec in {**self._sent, **self._opening} if self._may_end(spec))
+        asked = {spec.scope.broker_id for spec in reads}
+        return {id_: self._cluster.patience.left(id_, self._asked_at[id_]) for id_ in asked}
+
+    def _may_end(self, spec: RequestSpec[K]) -> bool:
+        return spec.handler.resend_after_loss or spec not in self._sent
+
+    @property
+    def patience(self) -> float:
+        """The seconds until the first broker is given up."""
+        return min(self._left().values(), default=math.inf)
+
+    def give_up(self) -> None:
+        """Fail the requests to brokers that this call and those before it have waited for long enough."""
+        late = [broker_id for broker_id, seconds in self._left().items() if seconds <= 0]
+        for spec in list({**self._sent, **self._opening}) if late else ():
+            if spec.scope.broker_id not in late or not self._may_end(spec):
+                continue
+            for under_way in (self._sent.pop(spec, None), self._opening.pop(spec, None)):
+                if under_way is not None:
+                    under_way.cancel()
+            kind = DeadlineExceededError if spec.handler.resend_after_loss else NotSentError
+            waited = f"waiting for broker {spec.scope.broker_id} to answer {spec.handler.api.name}"
+            self._fail(spec, kind(f"it was not done in time; {waited}, as calls before this one did"), sent=False)
 
     async def wait(self, seconds: float) -> None:
         """Wait until something came, or until the time is over.
@@ -111,7 +144,10 @@ class _Exchanges(Generic[K, V]):
             raise self._bug
 
     async def cancel(self) -> None:
-        """End what is still under way."""
+        """End what is still under way. A broker that is given up here is not known to be silent."""
+        if not self._driver.done:
+            for spec in {**self._sent, **self._opening}:
+                self._cluster.patience.answered(spec.scope.broker_id)
         for sent in self._sent.values():
             sent.cancel()
         opening = list(self._opening.values())
@@ -188,6 +224,9 @@ class _Exchanges(Generic[K, V]):
                     self._fail(self._driver.part(spec, of_error), error, sent=True)
                 self._fail(self._driver.part(spec, keys) if answers else spec, last, sent=True)
             if answers:
+                self._cluster.patience.answered(spec.scope.broker_id)
+                if any(other.scope.broker_id == spec.scope.broker_id for other in self._sent):
+                    self._cluster.patience.asked(spec.scope.broker_id)
                 self._driver.on_response(self._clock(), spec, version, *answers)
                 for broker in self._driver.take_discovered():
                     self._cluster.learn(broker)

@@ -38,7 +38,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     ``lag`` counts the records to read, and ``lost`` those that were removed unread.
     """
     most = optional(read_integer)("--max-lag", args.max_lag)
-    found, refused, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions")
+    found, refused, missing, complete = read_chosen(
+        args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions"
+    )
     there = [lag for name, lag in found.succeeded.items() if name not in missing]
     lags = sorted(there, key=lambda lag: (-(lag.behind or 0), lag.group_id))
     unknown = [lag.group_id for lag in lags if lag.behind is None]
@@ -51,7 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     report_failures(found.failed, missing)
     if unknown:
         say(f"warning: the lag of {len(unknown)} group(s) is not known, first {unknown[0]!r}: see --partitions")
-    return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing else ExitCode.DONE
+    return ExitCode.INCOMPLETE if too_much or unknown or found.failed or missing or not complete else ExitCode.DONE
 
 
 def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:

@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
+from airflow_kafka_groups.cli.commands.selection import (
+    add_pattern_arguments,
+    filter_of,
+    say_if_fewer_are_listed,
+    say_what_is_missing,
+)
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.contracts.group_states import GroupState
@@ -48,6 +52,5 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         if patterns.selects(group_id)
     ]
     out.write(Table("groups", COLUMNS, rows))
-    for where, error in found.errors.items():
-        say(f"warning: groups may be missing: {where}: {error}")
+    say_what_is_missing(found)
     return ExitCode.DONE if found.complete else ExitCode.INCOMPLETE

@@ -21,7 +21,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
     A group that cannot be read, or that was named and does not exist, makes the exit code 3.
     """
-    found, refused, missing = read_chosen(args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics")
+    found, refused, missing, complete = read_chosen(
+        args, lambda admin, ids: admin.list_consumer_group_offsets(ids), "topics"
+    )
     rows = [
         (group_id, topic.topic, partition, offset, None if epoch < 0 else epoch, metadata)
         for group_id, offsets in found.succeeded.items()
@@ -31,4 +33,4 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     ]
     out.write(Table("offsets", COLUMNS, [*rows, *((name, *[None] * 5) for name in refused)]))
     report_failures(found.failed, missing)
-    return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE
+    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE

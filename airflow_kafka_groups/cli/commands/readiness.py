@@ -43,8 +43,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     from airflow_kafka_groups.admin.readiness import judge_readiness
 
     cluster = Cluster(args)
-    release, everything = cluster.run(lambda admin: _read(admin, args))
-    found, refused, _ = set_aside(args, everything, cluster.settings.protected_groups)
+    release, everything, complete = cluster.run(lambda admin: _read(admin, args))
+    found, refused, *_ = set_aside(args, everything, cluster.settings.protected_groups)
     judged = [judge_readiness(group, release) for _, group in sorted(found.succeeded.items())]
     wanted = set(args.status or _STATUSES)
     rows = [_row(one) for one in judged if one.status.value in wanted]
@@ -53,18 +53,20 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     out.write(Table("groups", COLUMNS, rows))
     missing = [one.group_id for one in judged if args.groups and "the group does not exist" in one.blockers]
     report_failures(found.failed, missing)
-    return ExitCode.INCOMPLETE if found.failed or missing else ExitCode.DONE
+    return ExitCode.INCOMPLETE if found.failed or missing or not complete else ExitCode.DONE
 
 
-async def _read(admin: AdminClient, args: argparse.Namespace) -> tuple[Release | None, GroupResults[GroupDescription]]:
-    """Return the oldest broker's release, ``None`` if one cannot be reached, and the descriptions of the groups."""
+async def _read(
+    admin: AdminClient, args: argparse.Namespace
+) -> tuple[Release | None, GroupResults[GroupDescription], bool]:
+    """Return the oldest broker's release, ``None`` if one cannot be reached; the groups; whether all are listed."""
     from airflow_kafka_groups.protocol.releases import oldest_release
 
-    wanted = await chosen_groups(admin, args, with_offsets=False)
+    wanted, complete = await chosen_groups(admin, args, with_offsets=False)
     cluster = await admin.describe_cluster()
     releases = [oldest_release(versions) or (0, 0) for versions in cluster.api_versions.values()]
     described = await admin.describe_consumer_groups(wanted)
-    return (None if cluster.errors or not releases else min(releases)), described
+    return (None if cluster.errors or not releases else min(releases)), described, complete
 
 
 def _row(one: GroupReadiness) -> tuple[Any, ...]:

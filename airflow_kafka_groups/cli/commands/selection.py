@@ -14,11 +14,11 @@ from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.contracts.group_states import GroupState
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
 from airflow_kafka_groups.maintenance.patterns import GroupFilter, check_patterns
-from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
+from airflow_kafka_groups.maintenance.protocols import selected_of, within_reach
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
@@ -127,19 +127,29 @@ def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: N
     )
 
 
-async def chosen_groups(admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True) -> list[str]:
-    """Return the named groups, or those of the cluster that match.
+async def chosen_groups(
+    admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True
+) -> tuple[list[str], bool]:
+    """Return the named groups, or those of the cluster that match, and whether all brokers have listed theirs.
 
     :param with_offsets: and have offsets that brokers show. Default true.
 
-    Raises ``IncompleteListingError`` if a broker did not answer, and ``ConfigurationError`` for names with patterns.
+    Raises ``ConfigurationError`` for names with patterns.
     """
     if args.groups:
         if args.include or args.exclude:
             raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
-        return list(dict.fromkeys(args.groups))
+        return list(dict.fromkeys(args.groups)), True
     await say_if_fewer_are_listed(admin)
-    return await selected_groups(admin, filter_of(args), with_offsets=with_offsets)
+    listed = await admin.list_groups()
+    say_what_is_missing(listed)
+    return selected_of(listed, filter_of(args), with_offsets=with_offsets), listed.complete
+
+
+def say_what_is_missing(listed: GroupListings) -> None:
+    """Name the brokers and partitions whose groups a listing lacks, on stderr."""
+    for where, error in listed.errors.items():
+        say(f"warning: groups may be missing: {where}: {error}")
 
 
 async def say_if_fewer_are_listed(admin: AdminClient) -> None:
@@ -157,17 +167,19 @@ class Reading(NamedTuple, Generic[V]):
     :param found: the results.
     :param refused: protected groups that an ACL refuses; they are rows of a reading of all groups, and no failures.
     :param missing: named groups that do not exist.
+    :param complete: whether all brokers have listed their groups.
     """
 
     found: GroupResults[V]
     refused: list[str]
-    missing: list[str]
+    missing: Sequence[str] = ()
+    complete: bool = True
 
 
 def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> Reading[V]:
     """Separate the groups that are out of reach from the results, unless groups were named."""
     reached = found if args.groups else within_reach(found, protected)
-    return Reading(reached, sorted(found.keys() - reached.keys()), [])
+    return Reading(reached, sorted(found.keys() - reached.keys()))
 
 
 def read_chosen(
@@ -183,11 +195,13 @@ def read_chosen(
     cluster = Cluster(args)
 
     async def read_and_look(admin: AdminClient) -> Reading[V]:
-        found = await read(admin, await chosen_groups(admin, args))
+        wanted, complete = await chosen_groups(admin, args)
+        found = await read(admin, wanted)
         bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]
         described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
         missing = sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
-        return set_aside(args, found, cluster.settings.protected_groups)._replace(missing=missing)
+        read_of = set_aside(args, found, cluster.settings.protected_groups)
+        return read_of._replace(missing=missing, complete=complete)
 
     return cluster.run(read_and_look)
 

@@ -51,6 +51,7 @@ METHODS: dict[str, Callable[[AdminClient], Awaitable[Any]]] = {
     "group_operations": lambda admin: admin.group_operations("a"),
     "list_consumer_group_lag": lambda admin: admin.list_consumer_group_lag(["a"]),
     "list_consumer_group_offsets": lambda admin: admin.list_consumer_group_offsets(["a"]),
+    "list_consumer_groups": lambda admin: admin.list_consumer_groups(),
     "list_groups": lambda admin: admin.list_groups(),
     "list_offsets": lambda admin: admin.list_offsets({T0: OffsetSpec.latest()}),
     "sees_all_topics": lambda admin: admin.sees_all_topics(),

@@ -25,8 +25,8 @@ from tests.unit.admin.client.faults import client
 
 PACKAGE = str(Path(airflow_kafka_groups.__file__).parent)
 GROUPS = ["a", "b", "c"]
-MOST_FILES = 18
-MOST_FILES_WITH_THE_SOCKET = 21
+MOST_FILES = 19
+MOST_FILES_WITH_THE_SOCKET = 22
 """With the connection itself: its two files, and the codec of request headers."""
 
 
