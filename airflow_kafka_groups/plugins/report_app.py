@@ -9,8 +9,7 @@ A page that leads to others has an origin, and no script.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from html import escape
+from collections.abc import Mapping, Sequence
 from urllib.parse import quote
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -21,7 +20,7 @@ from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
 from airflow_kafka_groups.maintenance.report.fleet import report_href
 from airflow_kafka_groups.maintenance.report.html import TREND_LINK
-from airflow_kafka_groups.maintenance.report.page import content_policy, render_page
+from airflow_kafka_groups.maintenance.report.page import content_policy, render
 from airflow_kafka_groups.plugins.report_files import (
     NamedReport,
     cluster_of,
@@ -52,7 +51,9 @@ def show_run(dag_id: str, run_id: str) -> Response:
     if roll_up := next((report for report in reports if cluster_of(report) == FLEET), None):
         return _report(roll_up, {report_href(report.path): f'href="{_relative(run_id, report)}"' for report in reports})
     if len(reports) > 1:
-        return _page("Reports of this run", _list(dag_id, run_id, reports), 200)
+        # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
+        listed = [(_relative(run_id, report), _task_name(report), report.path) for report in reports]
+        return _page("Reports of this run", f"DAG {dag_id}, run {run_id}", 200, listed)
     return _report(reports[0]) if reports else _nothing()
 
 
@@ -68,11 +69,8 @@ def show_trend(dag_id: str) -> Response:
     """Return the trend of the DAG's cluster, or a list if its runs were on several."""
     reports = newest_by_cluster(dag_id)
     if len(reports) > 1:
-        items = "".join(
-            f'<li><a href="{_path(dag_id, "trend", name)}">{escape(name)}</a></li>'
-            for name in (cluster_of(report) for report in reports)
-        )
-        return _page("Trends of this DAG's clusters", f"<p>DAG {escape(dag_id)}</p><ul>{items}</ul>", 200)
+        links = [(_path(dag_id, "trend", name), name, "") for name in map(cluster_of, reports)]
+        return _page("Trends of this DAG's clusters", f"DAG {dag_id}", 200, links)
     return _trend(reports[0]) if reports else _nothing("this DAG")
 
 
@@ -88,7 +86,7 @@ def _trend(report: NamedReport) -> Response:
     try:
         return _response(read_trend(report), 200)
     except MaintenanceError as exc:
-        return _page("The trend cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
+        return _page("The trend cannot be shown", str(exc), 404)
 
 
 def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Response:
@@ -99,26 +97,16 @@ def _report(report: NamedReport, links: Mapping[str, str] | None = None) -> Resp
             page = page.replace(found.encode(), shown.encode(), 1)
         return _response(page, 200, leads_on=bool(links))
     except MaintenanceError as exc:
-        return _page("The report cannot be shown", f"<p>{escape(str(exc))}</p>", 404)
+        return _page("The report cannot be shown", str(exc), 404)
 
 
 def _nothing(of: str = "this run") -> Response:
     text = (
-        f"<p>Clean-ups have a report: their plan, approve and report tasks write it, and no task of {of} has "
+        f"Clean-ups have a report: their plan, approve and report tasks write it, and no task of {of} has "
         "yet. Runs of other DAGs, such as snapshots, have none. Topics that were pruned are in the report of the next "
-        "clean-up.</p>"
+        "clean-up."
     )
     return _page("No report in this run", text, 404)
-
-
-def _list(dag_id: str, run_id: str, reports: list[NamedReport]) -> str:
-    # Relative to .../{dag_id}/{run_id}, so that any prefix, e.g. of a proxy, is kept.
-    items = "".join(
-        f'<li><a href="{_relative(run_id, report)}">{escape(_task_name(report))}</a> '
-        f"<code>{escape(report.path)}</code></li>"
-        for report in reports
-    )
-    return f"<p>DAG {escape(dag_id)}, run {escape(run_id)}</p><ul>{items}</ul>"
 
 
 def _relative(run_id: str, report: NamedReport) -> str:
@@ -127,15 +115,19 @@ def _relative(run_id: str, report: NamedReport) -> str:
 
 def _path(*parts: str) -> str:
     # "./": otherwise the colons of a run id would make it a URL scheme
-    return escape("./" + "/".join(quote(part, safe="") for part in parts))
+    return "./" + "/".join(quote(part, safe="") for part in parts)
 
 
 def _task_name(report: NamedReport) -> str:
     return report.task_id if report.map_index < 0 else f"{report.task_id} [{report.map_index}]"
 
 
-def _page(title: str, body: str, status: int) -> Response:
-    page = render_page(title, f"<h1>{escape(title)}</h1>{body}")
+def _page(title: str, text: str, status: int, links: Sequence[tuple[str, str, str]] = ()) -> Response:
+    """Return a page of this app.
+
+    :param links: the place, the name and the path of each page that it leads to.
+    """
+    page = render("message.html.j2", title=title, text=text, links=links)
     return _response(page.encode("utf-8", "replace"), status, leads_on=True)
 
 

@@ -195,7 +195,7 @@ def test_no_module_is_long() -> None:
 
 
 def test_nothing_but_the_package_is_shipped() -> None:
-    kinds = (".py", ".js", ".json", ".typed", ".airflowignore")
+    kinds = (".py", ".j2", ".css", ".js", ".json", ".typed", ".airflowignore")
     files = [path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
     odd = [str(path) for path in files if (path.suffix or path.name) not in kinds]
     assert odd == [], "a leftover of a merge, or a kind of file to add here"

@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.journal.notices import NoticeBook, marked,
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
 from airflow_kafka_groups.maintenance.policy.notice import Notice, rounded_down, shown_owner, shown_period
+from airflow_kafka_groups.maintenance.report.page import render
 from airflow_kafka_groups.maintenance.shown import one_line, printable, without_links
 from airflow_kafka_groups.maintenance.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.maintenance.storage import Clock, Layout, utc_now
@@ -51,10 +52,10 @@ class OwnerNotice:
             "policy keeps them. Their offsets are backed up before, and can be restored."
         )
         noun = "group" if len(self.groups) == 1 else "groups"
-        rest = [f"… and {more} more"] if more > 0 else []
+        rest = f"… and {more} more" if more > 0 else ""
         names = [without_links(one_line(group_id)) for group_id in shown]
-        items = "".join(f"<li><code>{escape(name)}</code></li>" for name in names)
-        text = "\n".join([first, "", *(f"- {name}" for name in names), *rest, "", f"Report: {self.report}"])
+        lines = [first, "", *(f"- {name}" for name in names), *filter(None, [rest]), "", f"Report: {self.report}"]
+        text = "\n".join(lines)
         return {
             "cluster": self.cluster,
             "plan_id": self.plan_id,
@@ -67,8 +68,7 @@ class OwnerNotice:
             "subject": f"{len(self.groups)} stale consumer {noun} of {self.cluster} will be deleted",
             "text": text,
             "slack": escape(text, quote=False),  # Slack reads <!channel> and <@U1>, and no other references
-            "html": f"<p>{escape(first)}</p><ul>{items}</ul><p>{escape(' '.join(rest))}</p>"
-            f"<p>Report: {escape(self.report)}</p>",
+            "html": render("notice.html.j2", first=first, names=names, rest=rest, report=self.report),
         }
 
 

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from html import escape
 from typing import Any
 from urllib.parse import quote
 
+from markupsafe import Markup
+
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.maintenance.durable_files import list_ids, remove_file
-from airflow_kafka_groups.maintenance.report.page import render_page
-from airflow_kafka_groups.maintenance.report.parts import banners, counted, pill, section, shown_time, table, text
+from airflow_kafka_groups.maintenance.report.page import render
 from airflow_kafka_groups.maintenance.storage import StoragePath, write_file, write_json
 
 FOLDER = "_fleet"
@@ -121,42 +121,18 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
 
 def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
     """Render the page: clusters that failed come first."""
-    totals = fleet_totals(runs)
     order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
-    ordered = sorted(runs, key=lambda run: (order.index(run.state), run.cluster))
-    shown = [("bad", f"{text(run.cluster)} failed at {text(run.failed_at)}") for run in ordered if run.failed_at]
-    shown += [("warn", text(warning)) for warning in fleet_warnings(runs)]
-    shown += [
-        ("warn", f"{text(run.cluster)}: {text(warning)}") for run in ordered for warning in dict.fromkeys(run.warnings)
-    ]
-    heads = ["Cluster", "State", "Groups", "Stale", "Planned", "Outcomes", "Notified", "Plan", "Report"]
-    rows = [_row(run) for run in ordered]
-    summary = (
-        f"{len(runs)} clusters: {totals['done']} done, {totals['skipped']} skipped, {totals['failed']} failed. "
-        f"{totals['groups']:,} groups, {totals['stale']:,} stale, {totals['planned']:,} planned"
+    return render(
+        "fleet.html.j2",
+        title="Consumer groups of the fleet",
+        runs=sorted(runs, key=lambda run: (order.index(run.state), run.cluster)),
+        totals=fleet_totals(runs),
+        warnings=fleet_warnings(runs),
+        href=report_href,
+        now=now,
     )
-    if totals["outcomes"]:
-        summary += f": {counted(totals['outcomes'])}"
-    every = section("Clusters", len(runs), table(heads, rows, numeric=(2, 3, 4)), "", "There is no cluster.", most=None)
-    title = "Consumer groups of the fleet"
-    header = f"<header><h1>{title}</h1><p>page made {shown_time(now)}</p></header>"
-    return render_page(title, f"{header}<p>{escape(summary)}.</p>{banners(shown)}{every}")
 
 
-def _row(run: ClusterRun) -> list[str]:
-    where = run.failed_at or run.skipped_at
-    outcomes = counted(run.outcomes) if run.outcomes else ""
-    return [
-        f"{text(run.cluster)}<br><small>{text(run.conn_id)}</small>",
-        pill(run.state.value) + (f"<br><small>{text(where)}</small>" if where else ""),
-        *(f"{run.counts[name]:,}" if name in run.counts else "" for name in ("found", "stale", "planned")),
-        text(outcomes) + (" (dry run)" if run.dry_run else ""),
-        text(counted(run.notified)) + (" (dry run)" if run.dry_run else "") if run.notified else "",
-        "" if run.plan_id is None else f"<code>{text(run.plan_id)}</code>",
-        "" if run.report is None else f"<a {report_href(run.report)}>report</a>",
-    ]
-
-
-def report_href(place: str) -> str:
+def report_href(place: str) -> Markup:
     """Return the attribute that links the roll-up to a cluster's report: relative, so that a copied storage works."""
-    return f'href="../../{"/".join(quote(part) for part in place.split("/")[-3:])}"'
+    return Markup('href="../../{}"').format("/".join(quote(part) for part in place.split("/")[-3:]))

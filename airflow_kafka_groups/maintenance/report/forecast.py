@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
+from airflow_kafka_groups.maintenance.report.page import part
 
 _COLUMNS = {
     "lag_trend": "Lag a day",
@@ -38,8 +38,7 @@ def lag_cell(group: PlannedGroup) -> str:
 
 def _shown(value: Any, *, signed: bool) -> str:
     if isinstance(value, str):
-        at = datetime.fromisoformat(value).astimezone(UTC)
-        return f'<time datetime="{escape(at.isoformat())}">{at:%Y-%m-%d %H:%M}</time>'
+        return part("minute", datetime.fromisoformat(value).astimezone(UTC))
     if value is None:
         return "-"
     number = round(value)

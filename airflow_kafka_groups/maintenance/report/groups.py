@@ -5,24 +5,17 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Mapping
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
 from airflow_kafka_groups.maintenance.report.forecast import forecast_columns, lag_cell
 from airflow_kafka_groups.maintenance.report.merging import KEPT_IN_ORDER, NOT_REACHED
-from airflow_kafka_groups.maintenance.report.parts import (
-    SHOWN,
-    counted,
-    duration,
-    group_name,
-    pill,
-    section,
-    table,
-    text,
-)
+from airflow_kafka_groups.maintenance.report.page import part
+from airflow_kafka_groups.maintenance.report.parts import SHOWN, counted
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 
 _ORDER = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE]
@@ -34,7 +27,7 @@ def done_section(
     last: Mapping[str, LastMembers],
     *,
     dry_run: bool,
-) -> str:
+) -> Markup:
     """Return the groups that were deleted, or would be; before a run the planned ones."""
     wanted = (Outcome.DELETED, Outcome.WOULD_DELETE)
     if not outcomes:
@@ -43,31 +36,13 @@ def done_section(
     return _groups_table("Would be deleted" if dry_run else "Deleted", plan.planned.take(done), last)
 
 
-def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> str:
+def _groups_table(title: str, groups: PlannedGroups, last: Mapping[str, LastMembers]) -> Markup:
     shown = groups[:SHOWN]
-    who = [last[group.group_id].sentence() if group.group_id in last else "-" for group in shown] if last else []
-    told, cells = forecast_columns(shown)
-    rows = [
-        [
-            group_name(group.group_id),
-            text(group.group_type),
-            f"{group.partitions:,}",
-            lag_cell(group),
-            *forecast,
-            duration(group.idle_seconds),
-            text(group.reason),
-        ]
-        for group, forecast in zip(shown, cells, strict=True)
-    ]
+    heads, cells = forecast_columns(shown)
+    members = [last[group.group_id].sentence() if group.group_id in last else None for group in shown]
+    rows = list(zip(shown, map(lag_cell, shown), cells, members, strict=True))
     note = f"{groups.total('partitions'):,} committed offsets, {_unread(groups)}" if groups else ""
-    heads = ["Group", "Type", "Partitions", "Lag", *told, "Idle", "Why"]
-    numeric = range(2, len(heads) - 1)
-    if who:
-        heads, rows = (
-            [*heads, "Last members"],
-            [[*row, f"<bdi>{text(of)}</bdi>"] for row, of in zip(rows, who, strict=True)],
-        )
-    return section(title, len(groups), table(heads, rows, numeric=numeric), note, "No group.")
+    return part("groups", title, rows, heads, bool(last), len(groups), note)
 
 
 def _unread(groups: PlannedGroups) -> str:
@@ -78,35 +53,28 @@ def _unread(groups: PlannedGroups) -> str:
     return known + (f", not known of {unknown:,} group(s)" if unknown else "")
 
 
-def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> str:
+def not_done_section(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool) -> Markup:
     """Return the planned groups that were not deleted, and why."""
     if not outcomes:
-        return ""
+        return Markup()
     items = [item for item in outcomes.values() if item["outcome"] in _ORDER]
     unasked = [group_id for group_id in plan.group_ids if group_id not in outcomes]
     items.sort(key=lambda item: (_ORDER.index(Outcome(item["outcome"])), item["code"], item["group_id"]))
-    rows = [[group_name(item["group_id"]), pill(item["outcome"]), text(item["reason"])] for item in items]
-    rows += [[group_name(group_id), pill("kept"), NOT_REACHED] for group_id in unasked]
+    rows = [(item["group_id"], item["outcome"], item["reason"]) for item in items[:SHOWN]]
+    rows += [(group_id, "kept", NOT_REACHED) for group_id in unasked[: SHOWN - len(rows)]]
     codes = Counter(f"{item['outcome']}: {item['code'].replace('_', ' ')}" for item in items)
     codes += Counter({"kept: not reached": len(unasked)})
-    shown_table = table(["Group", "Outcome", "Why"], rows[:SHOWN])
-    title = "Planned but would be kept" if dry_run else "Planned but not deleted"
-    everything = "Every planned group would be deleted." if dry_run else "Every planned group was deleted."
-    return section(title, len(rows), shown_table, counted(codes), everything)
+    return part("not_done", rows, len(items) + len(unasked), counted(codes), dry_run)
 
 
-def kept_section(plan: DeletionPlan) -> str:
+def kept_section(plan: DeletionPlan) -> Markup:
     """Return the groups that the plan keeps. The page's script makes it a table of all groups."""
     verdicts = plan.all_kept.column("verdict")
-    by_verdict = Counter(verdicts)
     # Groups kept by a decision come first: a live group needs no explanation.
     places = {name: place for place, name in enumerate(KEPT_IN_ORDER)}
     # They are sorted by id already, and sorting keeps that order.
     numbers = sorted(range(len(verdicts)), key=lambda number: places.get(verdicts[number], len(places)))
-    kept = plan.all_kept.take(numbers[:SHOWN])
-    rows = [[group_name(group.group_id), pill(group.verdict), text(group.reason)] for group in kept]
-    shown_table = table(["Group", "Verdict", "Why"], rows)
-    return section("Kept by the plan", len(verdicts), shown_table, counted(by_verdict), "No group.", anchor="explorer")
+    return part("kept", plan.all_kept.take(numbers[:SHOWN]), len(verdicts), counted(Counter(verdicts)))
 
 
 def restore_command(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, Any]], storage: str) -> str:
@@ -129,14 +97,6 @@ def restore_line(plan_id: str, cluster: str, storage: str) -> str:
     return shlex.join([*words, "--yes", plan_id])  # group ids have to follow the plan at once
 
 
-def restore_section(plan: DeletionPlan, command: str) -> str:
+def restore_section(plan: DeletionPlan, command: str) -> Markup:
     """Return how the deleted groups are restored; nothing without a command."""
-    if not command:
-        return ""
-    conf = escape(f'{{"plan_id": "{plan.plan_id}", "dry_run": false}}')
-    return (
-        "<section><h2>Restore</h2><p>To restore the deleted groups with the offsets that they had, name the connection "
-        f'and run this; take <code>--yes</code> out for a dry run.</p><pre tabindex="0">{escape(command)}</pre>'
-        "<p>Group ids at the end restore only these. In Airflow, trigger the DAG restore_group_offsets with "
-        f"<code>{conf}</code>.</p></section>"
-    )
+    return part("restore", plan.plan_id, command) if command else Markup()

@@ -1,15 +1,13 @@
-"""The report of a plan and its runs: one HTML file without external assets.
-
-Everything from the cluster is escaped, because a group id can be any string.
-"""
+"""The report of a plan and its runs: one HTML file without external assets."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from html import escape
 from typing import Any
+
+from markupsafe import Markup
 
 from airflow_kafka_groups.contracts.paths import TREND_PAGE
 from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
@@ -32,21 +30,12 @@ from airflow_kafka_groups.maintenance.report.merging import (
     still_present,
     verified_gone,
 )
-from airflow_kafka_groups.maintenance.report.page import render_page
-from airflow_kafka_groups.maintenance.report.parts import (
-    banners,
-    group_name,
-    link,
-    section,
-    shown_time,
-    table,
-    text,
-)
+from airflow_kafka_groups.maintenance.report.page import render
 from airflow_kafka_groups.maintenance.report.policy import families_section, owners_section, policy_section
 from airflow_kafka_groups.maintenance.report.pruned import pruned_section
 from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
 
-TREND_LINK = f'<a href="{TREND_PAGE}">The trend over all runs</a>'
+TREND_LINK = Markup('<a href="{}">The trend over all runs</a>').format(TREND_PAGE)
 """The link to the second page, which lies beside the report."""
 
 
@@ -69,30 +58,38 @@ def render_report(
     known = facts or ReportFacts()
     used, dry_run = runs_that_count(records)
     outcomes = merge_outcomes(used)
-    verified = len(verified_gone(used))
     restore = restore_command(plan, outcomes, known.storage)
-    body = [
-        _header(plan, used, now, trend=bool(known.trend)),
-        _banners(plan, used, dry_run=dry_run is True, present=still_present(used), notes=known.notes),
-        _headline(plan, outcomes, verified),
-        families_section(plan),
-        owners_section(plan),
-        _charts(plan, known, now),
-        keep_alive_section(plan, known.kept_alive, now),
-        pruned_section(known.pruned, plan.cluster, known.storage),
-        not_done_section(plan, outcomes, dry_run=dry_run is True),
-        done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
-        restore_section(plan, restore),
-        kept_section(plan),
-        policy_section(plan),
-        _runs(records),
-        _files(files or {}),
-    ]
-    data = groups_json(plan, outcomes, known.judged, restore)
-    return render_page(f"Consumer groups of {plan.cluster}", "".join(body), data)
+    return render(
+        "report.html.j2",
+        title=f"Consumer groups of {plan.cluster}",
+        plan=plan,
+        now=now,
+        finished=used[-1]["finished_at"] if used else None,
+        trend_link=TREND_LINK if known.trend else "",
+        dry_run=dry_run,
+        present=still_present(used),
+        warnings=dict.fromkeys([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
+        notes=known.notes,
+        numbers=_numbers(plan, outcomes, len(verified_gone(used))),
+        families=families_section(plan),
+        owners=owners_section(plan),
+        charts=_charts(plan, known, now),
+        sections=[
+            keep_alive_section(plan, known.kept_alive, now),
+            pruned_section(known.pruned, plan.cluster, known.storage),
+            not_done_section(plan, outcomes, dry_run=dry_run is True),
+            done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
+            restore_section(plan, restore),
+            kept_section(plan),
+            policy_section(plan),
+        ],
+        records=records,
+        files=files or {},
+        data=groups_json(plan, outcomes, known.judged, restore),
+    )
 
 
-def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> str:
+def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Markup]:
     planned = set(plan.group_ids)
     shown = [figures.verdicts_over_time(facts.trend)] if facts.trend else []
     shown.append(figures.idle_ages(_idle(plan, facts, planned)))
@@ -102,7 +99,7 @@ def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> str:
         shown.append(figures.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
     if plan.families:
         shown.append(figures.family_growth(plan.families))
-    return f'<section><h2>At a glance</h2><div class="charts">{"".join(shown)}</div></section>'
+    return shown
 
 
 def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator[tuple[float | None, bool]]:
@@ -113,41 +110,10 @@ def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator
         yield each.idle_seconds, group_id in planned
 
 
-def _header(plan: DeletionPlan, records: Sequence[Mapping[str, Any]], now: datetime, *, trend: bool) -> str:
-    finished = records[-1]["finished_at"] if records else None
-    parts = [
-        f"plan <code>{escape(plan.plan_id)}</code> of {shown_time(plan.created_at)}",
-        f"Kafka cluster <code>{escape(plan.kafka_cluster_id)}</code>",
-        f"last run {shown_time(datetime.fromisoformat(finished))}" if finished else "not run yet",
-        f"page made {shown_time(now)}",
-        *([TREND_LINK] if trend else []),
-    ]
-    return f"<header><h1>Consumer groups of {text(plan.cluster)}</h1><p>{' · '.join(parts)}</p></header>"
-
-
-def _banners(
-    plan: DeletionPlan,
-    records: Sequence[Mapping[str, Any]],
-    *,
-    dry_run: bool,
-    present: Mapping[str, str],
-    notes: Sequence[str],
-) -> str:
-    found = []
-    if not records:
-        found.append(("plain", "Nothing was deleted: this plan has not been applied."))
-    elif dry_run:
-        found.append(("dry", "Dry run: all checks were made, nothing was deleted."))
-    if present:
-        shown = ", ".join(f"{group_name(group_id)} ({text(state)})" for group_id, state in list(present.items())[:5])
-        found.append(("bad", f"{len(present)} group(s) that should be gone still exist: {shown}"))
-    warnings = [*plan.warnings, *(warning for record in records for warning in record["warnings"])]
-    found += [("warn", text(warning)) for warning in dict.fromkeys(warnings)]
-    found += [("plain", text(note)) for note in notes]
-    return banners(found)
-
-
-def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int) -> str:
+def _numbers(
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int
+) -> list[tuple[str, int, str]]:
+    """Return the numbers that the page begins with: what they count, and the colour of those that are not 0."""
     found = Counter(item["outcome"] for item in outcomes.values())
     codes = Counter(item["code"] for item in outcomes.values() if item["outcome"] == Outcome.KEPT)
     counts, unasked = plan.counts, sum(group_id not in outcomes for group_id in plan.group_ids)
@@ -163,7 +129,8 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
     ]
     if found[Outcome.WOULD_DELETE]:
         numbers.append(("Would be deleted", found[Outcome.WOULD_DELETE], "good"))
-    numbers += [
+    return [
+        *numbers,
         ("Deleted", found[Outcome.DELETED], "good"),
         ("Verified gone", verified, "good"),
         *[(name, codes[code], "") for code, name in KEPT_WITHOUT_RECHECK.items() if codes[code]],
@@ -172,40 +139,3 @@ def _headline(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], ver
         *([("Not reached", unasked, "")] if outcomes and unasked else []),
         ("Failed or unknown", found[Outcome.FAILED] + found[Outcome.UNKNOWN], "bad"),
     ]
-    cards = "".join(
-        f'<div class="card {kind if value else ""}"><b>{value:,}</b><span>{escape(name)}</span></div>'
-        for name, value, kind in numbers
-    )
-    return f'<section class="cards">{cards}</section>'
-
-
-def _runs(records: Sequence[Mapping[str, Any]]) -> str:
-    rows = []
-    for record in records:
-        actor = ", ".join(f"{text(key)} {group_name(value)}" for key, value in record["actor"].items())
-        counts = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in record["counts"].items() if count)
-        rows.append(
-            [
-                f"<code>{escape(record['run_id'])}</code>",
-                "dry run" if record["dry_run"] else "deletion",
-                shown_time(datetime.fromisoformat(record["started_at"])),
-                "-" if record["seconds"] is None else f"{record['seconds']:g} s",  # a run without an end has none
-                text(counts or "nothing to do"),
-                actor or "-",
-                _lease(record.get("lease")),
-            ]
-        )
-    heads = ["Run", "Kind", "Started", "Took", "Outcomes", "By", "Lease"]
-    return section("Runs", len(rows), table(heads, rows, numeric=(3,)), "", "This plan has not been applied.")
-
-
-def _lease(lease: Mapping[str, Any] | None) -> str:
-    if lease is None:
-        return "-"
-    held = f"{group_name(lease['group_id'])}, generation {', '.join(map(str, lease['generations']))}"
-    return f"{held}, lost: {text(lease['lost'])}" if lease["lost"] else held
-
-
-def _files(files: Mapping[str, str]) -> str:
-    rows = [[text(name), link(place)] for name, place in files.items()]
-    return section("Files", None, table(["What", "Where"], rows), "", "") if rows else ""

@@ -10,12 +10,15 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from markupsafe import Markup
+
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.maintenance.keep_alive.broker_clock import MARGIN_SHARE
 from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.policy.rules import RuleAction
-from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, pill, section, shown_time, table
+from airflow_kafka_groups.maintenance.report.page import part
+from airflow_kafka_groups.maintenance.report.parts import SHOWN
 
 _SOON = timedelta(days=7)
 
@@ -65,27 +68,16 @@ def forecast(plan: DeletionPlan, runs: KeepAliveRuns, now: datetime) -> list[For
     return sorted(found, key=lambda each: (_ORDER.index(each.status), each.until or now, each.group_id))
 
 
-def keep_alive_section(plan: DeletionPlan, runs: KeepAliveRuns, now: datetime) -> str:
+def keep_alive_section(plan: DeletionPlan, runs: KeepAliveRuns, now: datetime) -> Markup:
     """Return the section; nothing where no group is kept alive."""
     groups = forecast(plan, runs, now)
     if not groups:
-        return ""
+        return Markup()
     counts = Counter(each.status for each in groups)
     soon = sum(each.due_at is not None and now < each.due_at <= now + _SOON for each in groups if each.status == "safe")
     note = ", ".join(f"{counts[status]:,} {status}" for status in _ORDER if counts[status])
-    rows = [
-        [
-            group_name(each.group_id),
-            pill(each.status, _PILLS.get(each.status, "")),
-            *("-" if at is None else shown_time(at) for at in (each.kept_at, each.until, each.due_at)),
-            "-" if each.rule is None else group_name(each.rule),
-            "-" if each.owner is None else group_name(each.owner),
-        ]
-        for each in groups[:SHOWN]
-    ]
-    heads = ["Group", "Forecast", "Last kept alive", "Remembered until", "Due again", "Rule", "Owner"]
     ahead = f"{note}; {soon:,} more are due within 7 days"
-    return section("Kept alive", len(groups), table(heads, rows), ahead, "No group.")
+    return part("kept_alive", groups[:SHOWN], len(groups), ahead, _PILLS)
 
 
 def _forecasts(plan: DeletionPlan, runs: KeepAliveRuns, rules: set[str], now: datetime) -> Iterator[Forecast]:

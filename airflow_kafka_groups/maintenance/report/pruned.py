@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
-from html import escape
 from itertools import islice
 from typing import NamedTuple
+
+from markupsafe import Markup
 
 from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.contracts.paths import PRUNE_PLANS
@@ -19,7 +20,8 @@ from airflow_kafka_groups.maintenance.journal.journal import Journal
 from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.maintenance.report.groups import restore_line
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes
-from airflow_kafka_groups.maintenance.report.parts import SHOWN, group_name, section, shown_time, table
+from airflow_kafka_groups.maintenance.report.page import part
+from airflow_kafka_groups.maintenance.report.parts import SHOWN
 from airflow_kafka_groups.maintenance.storage import Layout
 
 SHOWN_DAYS = 30
@@ -84,29 +86,13 @@ def _topics(plan: PrunePlan, outcomes: Mapping[str, Mapping[str, str]]) -> list[
     return [PrunedTopic(topic, groups[topic], partitions[topic]) for topic in sorted(groups)]
 
 
-def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> str:
+def pruned_section(found: Sequence[Pruning], cluster: str, storage: str) -> Markup:
     """Return the topics that were pruned and the command for each plan; nothing where there are none."""
     if not found:
-        return ""
+        return Markup()
     more, found = len(found) > MOST_PLANS, found[:MOST_PLANS]
-    lines = [(pruning, topic) for pruning in found for topic in pruning.topics]
-    rows = [
-        [
-            group_name(topic.topic),
-            f"{topic.groups:,}",
-            f"{topic.partitions:,}",
-            shown_time(pruning.created_at),
-            f"<code>{pruning.plan_id}</code>",
-        ]
-        for pruning, topic in lines[:SHOWN]
-    ]
-    commands = "\n".join(restore_line(pruning.plan_id, cluster, storage) for pruning in found)
-    heads = ["Topic", "Groups", "Partitions", "Planned", "Plan"]
+    rows = [(pruning, topic) for pruning in found for topic in pruning.topics]
+    commands = [restore_line(pruning.plan_id, cluster, storage) for pruning in found]
     note = f"Offsets that live groups no longer read, deleted in the last {SHOWN_DAYS} days"
     note += f" by the newest {MOST_PLANS} plans; there are more" if more else ""
-    undo = (
-        "<p>Stop all consumers of a group before you restore its offsets of a topic. These commands restore those of a "
-        f'plan; group ids at the end restore only these.</p><pre tabindex="0">{escape(commands)}</pre>'
-    )
-    shown = table(heads, rows, numeric=(1, 2))
-    return section("Pruned topics", len(lines), f"{shown}{undo}", note, "No topic.", anchor="pruned")
+    return part("pruned", rows[:SHOWN], len(rows), note, commands)

@@ -10,6 +10,8 @@ from heapq import nsmallest
 from itertools import pairwise
 from typing import Any
 
+from markupsafe import Markup
+
 from airflow_kafka_groups.contracts.verdicts import VerdictName
 from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
 from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
@@ -40,7 +42,7 @@ VERDICT_KINDS: Mapping[str, tuple[str, str]] = {
 """The name and the colour of each verdict."""
 
 
-def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> str:
+def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> Markup:
     """Return the histogram of idle times.
 
     :param idle: the idle time of each group in seconds, and whether it is planned; groups in use have none.
@@ -61,7 +63,7 @@ def idle_ages(idle: Iterable[tuple[float | None, bool]]) -> str:
     )
 
 
-def expiry_ahead(expires: Iterable[float | None], now: datetime) -> str:
+def expiry_ahead(expires: Iterable[float | None], now: datetime) -> Markup:
     """Return how many groups the brokers will have forgotten by when, if they stay idle.
 
     :param expires: the time of each group in seconds since 1970, ``None`` where it is not known.
@@ -74,7 +76,7 @@ def expiry_ahead(expires: Iterable[float | None], now: datetime) -> str:
     return columns("Brokers forget them within", labels, [Series("groups", "c-moving", values)])
 
 
-def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> str:
+def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> Markup:
     """Return the groups with the largest lag in a week, at the pace of today.
 
     :param groups: the id, the lag, and its growth a day, ``None`` where they are not known.
@@ -94,7 +96,7 @@ def lag_ahead(groups: Iterable[tuple[str, int | None, float | None]]) -> str:
     )
 
 
-def family_growth(families: Sequence[Mapping[str, Any]]) -> str:
+def family_growth(families: Sequence[Mapping[str, Any]]) -> Markup:
     """Return the families that grow fastest."""
     growing = [family for family in families if (family["growth_per_day"] or 0) > 0]
     growing = sorted(growing, key=lambda family: (-family["growth_per_day"], family["name"]))[:_MOST_BARS]
@@ -103,7 +105,7 @@ def family_growth(families: Sequence[Mapping[str, Any]]) -> str:
     return bars("New groups a day, by family", names, [Series("a day", "c-live", values)], what="groups a day")
 
 
-def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> str:
+def verdicts_over_time(points: Sequence[TrendPoint], most: int = SHOWN_RUNS) -> Markup:
     """Return the number of groups of the newest runs, by verdict.
 
     :param points: the runs, oldest first.

@@ -10,7 +10,9 @@ from collections.abc import Container, Sequence
 from html import escape
 from typing import NamedTuple
 
-from airflow_kafka_groups.maintenance.report.parts import table, text
+from markupsafe import Markup
+
+from airflow_kafka_groups.maintenance.report.page import part
 from airflow_kafka_groups.maintenance.shown import shortened
 
 _HEIGHT, _FLOOR, _TOP = 190, 166, 18
@@ -39,7 +41,7 @@ def columns(
     *,
     over_time: bool = False,
     unknown: Container[tuple[str, int]] = (),
-) -> str:
+) -> Markup:
     """Return a figure of stacked columns, with the total above each.
 
     :param labels: the names of the columns; of many, only some are shown.
@@ -51,7 +53,7 @@ def columns(
     used = [each for each in series if any(each.values)]
     totals = [sum(each.values[place] for each in series) for place in range(len(labels))]
     if not any(totals):
-        return _figure(title, "", "", _numbers(title, labels, series, unknown))
+        return _figure(title, labels, series)
     highest, step = max(totals), 100 / len(labels)
     every = 1 if len(labels) <= _MOST_LABELS else -(-len(labels) // _LABELS)
     parts = []
@@ -64,11 +66,11 @@ def columns(
                 hint = f"{labels[place]}: {each.name} {_exact(each.values[place])}"
                 parts.append(
                     f'<rect class="{each.kind}" x="{left:.2f}%" y="{below:.1f}" width="{step * 0.8:.2f}%" '
-                    f'height="{height:.1f}"><title>{text(hint)}</title></rect>'
+                    f'height="{height:.1f}"><title>{escape(hint)}</title></rect>'
                 )
         middle = f'x="{step * (place + 0.5):.2f}%"'
         if place % every == 0:
-            parts.append(f'<text {middle} y="{_HEIGHT - 6}">{text(labels[place])}</text>')
+            parts.append(f'<text {middle} y="{_HEIGHT - 6}">{escape(labels[place])}</text>')
         if total and (every == 1 or place == totals.index(highest)):
             parts.append(f'<text class="value" {middle} y="{below - 5:.1f}">{_short(total)}</text>')
     most = labels[totals.index(highest)]
@@ -78,10 +80,10 @@ def columns(
         f'<svg role="img" aria-label="{escape(said)}" width="100%" height="{_HEIGHT}">{"".join(parts)}'
         f'<line class="axis" x1="0" x2="100%" y1="{_FLOOR}" y2="{_FLOOR}"/></svg>'
     )
-    return _figure(title, _legend(used), svg, _numbers(title, labels, series, unknown))
+    return _figure(title, labels, series, svg, used, unknown)
 
 
-def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str) -> str:
+def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: str) -> Markup:
     """Return a figure of stacked horizontal bars, with each label above its bar.
 
     :param series: the parts of each bar, from the left; negative values are not drawn.
@@ -89,7 +91,7 @@ def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: s
     """
     totals = [sum(max(each.values[place], 0) for each in series) for place in range(len(labels))]
     if not any(totals):
-        return _figure(title, "", "", _numbers(title, labels, series))
+        return _figure(title, labels, series)
     highest, parts = max(totals), []
     for place, label in enumerate(labels):
         values = " + ".join(_short(each.values[place]) for each in series if each.values[place]) or "0"
@@ -100,36 +102,26 @@ def bars(title: str, labels: Sequence[str], series: Sequence[Series], *, what: s
                 pieces.append(f'<rect class="{each.kind}" x="{left:.2f}%" width="{width:.2f}%" height="{_BAR}"/>')
                 left += width
         parts.append(
-            f"<li><code><bdi>{text(shortened(label))}</bdi></code><span>{escape(values)}</span>"
+            f"<li><code><bdi>{escape(shortened(label))}</bdi></code><span>{escape(values)}</span>"
             f'<svg aria-hidden="true" width="100%" height="{_BAR}">{"".join(pieces)}</svg></li>'
         )
     shown = f'<ol class="bars" aria-label="{escape(f"{title}: {what}")}">{"".join(parts)}</ol>'
-    return _figure(title, _legend(series if len(series) > 1 else []), shown, _numbers(title, labels, series))
+    return _figure(title, labels, series, shown, series if len(series) > 1 else ())
 
 
-def _figure(title: str, legend: str, drawn: str, numbers: str) -> str:
-    shown = drawn or '<p class="none">Nothing to show.</p>'
-    below = f"<details><summary>Numbers</summary>{numbers}</details>" if drawn else ""
-    return f"<figure><figcaption><h3>{escape(title)}</h3>{legend}</figcaption>{shown}{below}</figure>"
-
-
-def _legend(series: Sequence[Series]) -> str:
-    swatch = '<svg aria-hidden="true" width="10" height="10"><rect class="{}" width="10" height="10"/></svg>'
-    keys = "".join(f"<span>{swatch.format(each.kind)} {escape(each.name)}</span>" for each in series)
-    return f'<p class="legend">{keys}</p>' if keys else ""
-
-
-def _numbers(
-    title: str, labels: Sequence[str], series: Sequence[Series], unknown: Container[tuple[str, int]] = ()
-) -> str:
+def _figure(
+    title: str,
+    labels: Sequence[str],
+    series: Sequence[Series],
+    drawn: str = "",
+    legend: Sequence[Series] = (),
+    unknown: Container[tuple[str, int]] = (),
+) -> Markup:
     rows = [
-        [
-            text(shortened(label)),
-            *("-" if (each.name, place) in unknown else _exact(each.values[place]) for each in series),
-        ]
+        (shortened(label), ["-" if (each.name, place) in unknown else _exact(each.values[place]) for each in series])
         for place, label in enumerate(labels)
     ]
-    return table([title, *(each.name for each in series)], rows, numeric=range(1, len(series) + 1))
+    return part("figure", title, legend, drawn, [title, *(each.name for each in series)], rows)
 
 
 def _short(value: float) -> str:

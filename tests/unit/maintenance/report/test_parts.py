@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.maintenance.report.parts import counted, pill
+from airflow_kafka_groups.maintenance.report.page import part
+from airflow_kafka_groups.maintenance.report.parts import counted
 
 
 @pytest.mark.parametrize(
@@ -12,5 +13,6 @@ from airflow_kafka_groups.maintenance.report.parts import counted, pill
     [("by_rule", "kept by a rule"), ("over_cap", "over the cap"), ("notice", "notice period"), ("live", "live")],
 )
 def test_a_verdict_is_said_in_words(name: str, words: str) -> None:
-    assert pill(name) == f'<span class="pill {name}">{words}</span>'
+    page = part("not_done", [("g", name, "why")], 1, "", False)
+    assert f'<span class="pill {name}">{words}</span>' in page
     assert counted({name: 1_200}) == f"{words} 1,200"
