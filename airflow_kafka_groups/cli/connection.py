@@ -20,6 +20,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.contracts.local_files import LARGEST, read_local
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def read_properties(path: Path) -> dict[str, str]:
     from airflow_kafka_groups.cluster.librdkafka import check_java_names
 
     try:
-        content = path.read_text(encoding="utf-8-sig")
+        content = read_local(path, most=LARGEST, may_be_pipe=True).decode("utf-8-sig")
         readable = path.stat().st_mode & _OTHERS_MAY_READ
     except (OSError, UnicodeDecodeError) as exc:
         why = getattr(exc, "strerror", None) or "it is no UTF-8 text"

@@ -5,12 +5,34 @@ from __future__ import annotations
 import errno
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
+
+LARGEST = 4 << 20
+"""The most bytes that are read of a file of settings or rules."""
+
+
+def read_local(path: Path, start: int = 0, most: int | None = None, *, may_be_pipe: bool = False) -> bytes:
+    """Read a regular file. Whoever may name one could name a device without an end, or a pipe that nobody writes to.
+
+    :param start: where to begin, and ``most`` the largest number of bytes to return. Default: all of it.
+    :param may_be_pipe: whether anything that ends may be read: a shell has pipes for files. Default false.
+
+    Raises ``OSError``, also for what is no regular file.
+    """
+    if not may_be_pipe and not (stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode)):
+        raise OSError(errno.EINVAL, "it is a device or a pipe: name a regular file", str(path))
+    if most is None and not start:
+        return path.read_bytes()
+    with path.open("rb") as file:
+        if start:
+            file.seek(start)
+        return file.read(-1 if most is None else most)
 
 
 def create_local(path: Path, data: bytes) -> None:

@@ -61,13 +61,10 @@ def connection_floors(settings: ConnectionSettings) -> SiteFloors:
     return read_floors(f"connection {settings.conn_id!r}, floors", settings.floors)
 
 
-def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
-    """Return what counts for a connection: of site and connection, the stricter; and check the storage.
+def configured_floors() -> SiteFloors:
+    """Return the floors of Airflow's configuration alone.
 
-    Where floors are set and none is ``storage_path``, the site's default storage is that floor: another storage has
-    another journal, by which every group was never deleted and never found in use.
-
-    Raises ``ConfigurationError`` for a floor that cannot be read: a site that misspells one must not go without it.
+    Raises ``ConfigurationError`` for one that cannot be read: a site that misspells one must not go without it.
     """
     from airflow.sdk import conf
 
@@ -75,8 +72,18 @@ def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
     named = {name: conf.get(SECTION, name, fallback=None) for name in _READERS}
     options = {**_environment(named), **(conf.getsection(SECTION) or {}), **named}
     set_here = {name: options[name] for name in options.keys() - _OTHER_OPTIONS if options[name] not in ("", None)}
-    floors = read_floors(f"[{SECTION}]", set_here)
-    floors = floors.stricter(connection_floors(settings))
+    return read_floors(f"[{SECTION}]", set_here)
+
+
+def site_floors(settings: ConnectionSettings, storage_path: Any) -> SiteFloors:
+    """Return what counts for a connection: of site and connection, the stricter; and check the storage.
+
+    Where floors are set and none is ``storage_path``, the site's default storage is that floor: another storage has
+    another journal, by which every group was never deleted and never found in use.
+
+    Raises ``ConfigurationError`` as ``configured_floors`` does.
+    """
+    floors = configured_floors().stricter(connection_floors(settings))
     if floors.storage_path is None and floors.limits_deletions:
         floors = replace(floors, storage_path=default_storage())
     floors.require_storage(str(storage_path))

@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.arguments import read_place, read_text
 if TYPE_CHECKING:
     from airflow.sdk import ObjectStoragePath
 
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
@@ -99,13 +100,16 @@ def _forget_ended(path: ObjectStoragePath) -> None:
         vars(attach(path.protocol, path.conn_id)).pop("fs", None)
 
 
-def open_policy(field: str, value: Any) -> PolicyFile:
+def open_policy(field: str, value: Any, floors: SiteFloors) -> PolicyFile:
     """Read a policy file from a path or a URL.
 
     :param value: the path, as in ``open_path``.
+    :param floors: the site's limits, which may allow one file only.
 
-    Raises ``ConfigurationError`` for a relative path, and ``PolicyError`` that names each problem with its line.
+    Raises ``ConfigurationError`` for a relative path, ``PlanError`` for another file than the site's, which is not
+    read, and ``PolicyError`` that names each problem with its line.
     """
+    floors.require_policy_file(read_text(field, value))
     return _policy_loader(field, value)()
 
 

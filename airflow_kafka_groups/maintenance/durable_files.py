@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.contracts.ids import is_id
-from airflow_kafka_groups.contracts.local_files import create_local, sync_folder, unless_absent
+from airflow_kafka_groups.contracts.local_files import create_local, read_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, protocols_of, require_absence
 from airflow_kafka_groups.maintenance.plain_stores import (
@@ -33,6 +33,7 @@ from airflow_kafka_groups.maintenance.plain_stores import (
     read_whole,
     remove,
     remove_empty_folder,
+    require_file,
 )
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
 from airflow_kafka_groups.maintenance.storage_access import AZURE, has_folders, make_folder
@@ -96,11 +97,11 @@ def read_file(path: StoragePath, start: int | None = None, end: int | None = Non
 
     Raises ``StorageError`` for every other error.
     """
-    local = local_path(path)
+    local, size = local_path(path), None if start is None or end is None else end - start
     with storage_errors("read", path):
         try:
             if local is not None:
-                data = unless_absent(local, lambda: _read_local(local, start, end))
+                data = unless_absent(local, lambda: read_local(local, start or 0, size))
             else:
                 data = _read_object(path, start, end)
         except FileNotFoundError as exc:
@@ -208,14 +209,6 @@ def _remove_marker(fs: Any, key: str) -> None:
         fs.rm_file(key)
 
 
-def _read_local(path: Path, start: int | None, end: int | None) -> bytes:
-    if start is None or end is None:
-        return path.read_bytes()
-    with path.open("rb") as file:
-        file.seek(start)
-        return file.read(end - start)
-
-
 def _create_object(path: StoragePath, data: bytes) -> None:
     if _protocols(path) & _S3:
         _require_condition(path)
@@ -247,6 +240,8 @@ def _require_condition(path: StoragePath) -> None:
 def _read_object(path: StoragePath, start: int | None, end: int | None) -> bytes:
     try:
         if start is not None and end is not None:
+            if has_folders(path):
+                require_file(_fs(path), _key(path))
             return read_range(_fs(path), _key(path), start, end)
         # s3fs looks for the size in its listing cache first: a file newer than the listing would be "not found".
         _fs(path).invalidate_cache(_key(path))

@@ -166,7 +166,10 @@ class SiteFloors:
 
     def require_policy(self, policy: PlanPolicy) -> None:
         """Raise ``PlanError`` for another policy file than the site's, or none."""
-        found = None if policy.file is None else policy.file.path
+        self.require_policy_file(None if policy.file is None else policy.file.path)
+
+    def require_policy_file(self, found: str | None) -> None:
+        """Raise ``PlanError`` for another policy file than the site's, or none; before it is read."""
         if self.policy_file is not None and found != self.policy_file:
             raise PlanError(
                 f"the site plans by the policy {self.policy_file!r} only (its floor policy_file), not by {found!r}: "

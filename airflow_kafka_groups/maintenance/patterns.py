@@ -238,7 +238,10 @@ def _check(name: str, pattern: object) -> None:
             name, pattern, "remove the whitespace around it; use 're:' to match ids that contain it"
         )
     for spelling in () if pattern.isascii() and not is_regex(pattern) else _spellings(pattern):  # a glob is valid
-        compile_regex(name, _expression(spelling), pattern)
+        try:
+            compile_regex(_expression(spelling))
+        except ValueError as error:
+            raise ConfigurationError(name, pattern, str(error)) from None
 
 
 def is_regex(pattern: str) -> bool:

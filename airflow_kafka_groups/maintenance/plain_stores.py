@@ -11,7 +11,9 @@ in two steps, so that of two writers both succeed.
 
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -162,6 +164,15 @@ def read_range(fs: Any, key: str, start: int, end: int) -> bytes:
     with fs.open(key, "rb") as file:
         file.seek(start)
         return bytes(file.read(end - start))
+
+
+def require_file(fs: Any, key: str) -> None:
+    """Raise ``OSError`` for a folder, a device or a pipe of a store with folders, such as SFTP."""
+    kind = fs.info(key)["type"]
+    if kind == "directory":
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), key)
+    if kind not in ("file", "link"):
+        raise OSError(errno.EINVAL, "it is a device or a pipe: name a regular file", key)
 
 
 def remove_empty_folder(fs: Any, key: str) -> None:

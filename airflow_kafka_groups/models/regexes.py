@@ -13,32 +13,30 @@ from functools import cached_property
 
 import re2
 
-from airflow_kafka_groups.exceptions import ConfigurationError
-
 _NO_LEAST = re.compile(r"\{,\d*\}")
 _MEMORY, _MEMORY_EACH = 8 << 20, 16 << 10
 """Bytes that a set of expressions may use for its states, and bytes more for each expression."""
 
 
-def compile_regex(field: str, expression: str, given: str) -> re2._Regexp:
+def compile_regex(expression: str) -> re2._Regexp:
     r"""Compile a regular expression of a user.
 
-    :param field: the argument that has it, and ``given`` its value, both for the error.
-
-    Raises ``ConfigurationError`` where RE2 does not know it, or would read it otherwise than Python: ``{,3}``.
+    Raises ``ValueError`` with the remedy where RE2 does not know it, or would read it otherwise than Python: ``{,3}``.
     """
     if no_least := _NO_LEAST.search(re.sub(r"\\.", "", expression, flags=re.DOTALL)):
         found = no_least[0]
-        remedy = f"correct the regular expression: write {{0{found[1:]} for {found}, or \\{found} for these characters"
-        raise ConfigurationError(field, given, remedy)
+        raise ValueError(
+            f"correct the regular expression: write {{0{found[1:]} for {found}, or \\{found} for these characters"
+        )
     try:
         return re2.compile(expression, _options(_MEMORY))
     except re2.error as error:
         why = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        remedy = f"correct the regular expression: {why} (RE2 matches it: no look-around, no back-references)"
-        raise ConfigurationError(field, given, remedy) from None
+        raise ValueError(
+            f"correct the regular expression: {why} (RE2 matches it: no look-around, no back-references)"
+        ) from None
     except UnicodeEncodeError:
-        raise ConfigurationError(field, given, "has half of a character: write a complete one") from None
+        raise ValueError("has half of a character: write a complete one") from None
 
 
 class RegexSet:

@@ -14,6 +14,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
 from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
+from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, question
 
@@ -161,7 +162,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         from airflow_kafka_groups.maintenance.report.write import make_report
         from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
 
-        report, _ = make_report(layout, plan)
+        report, _ = make_report(layout, plan, actor_of(context).get("dag_id"))
         push_report_path(context, report)
         last = last_members(layout, plan.group_ids[:FIRST_GROUPS], plan.kafka_cluster_id)
         subject = f"Delete {counted(len(plan.groups), 'consumer group')} of {layout.cluster}?"

@@ -47,9 +47,10 @@ class ListClustersOperator(DeclaredArguments, BaseOperator):
 
     def execute(self, context: Context) -> list[dict[str, str]]:
         """Read and check the file."""
+        from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
 
-        file = open_policy("policy_file", self.policy_file)
+        file = open_policy("policy_file", self.policy_file, configured_floors())
         for warning in file.warnings:
             self.log.warning("Policy %s: %s", file.path, warning)
         if not file.clusters:
@@ -116,7 +117,11 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         states = self._states(context["ti"])
         runs = [self._run(context["ti"], index, each, states(index)) for index, each in enumerate(self.clusters)]
         now, totals = utc_now(), fleet_totals(runs)
-        path = str(write_fleet_report(open_path("storage_path", self.storage_path), new_id(now), runs, now))
+        path = str(
+            write_fleet_report(
+                open_path("storage_path", self.storage_path), new_id(now), runs, now, context["ti"].dag_id
+            )
+        )
         push_report_path(context, path)
         update_asset_events(self, context, {**totals, "report_path": path})
         self.log.info("Fleet: %s; report %s", totals, path)

@@ -10,6 +10,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.maintenance.shown import one_line, shortened, storable
+from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import collection_paused
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
 
@@ -88,7 +89,7 @@ class PlanCleanupOperator(PlanningOperator):
             notifies=any(getattr(task, "notifiers", ()) for task in (dag.tasks if dag else ())),
         )
         summary = self.emit_plan(context, plan, path, "plan", _growing(plan))
-        push_report_path(context, make_report(layout, plan)[0])
+        push_report_path(context, make_report(layout, plan, actor_of(context).get("dag_id"))[0])
         evidence, first = recorded_sentence(plan.evidence), plan.groups[:FIRST_GROUPS]
         self.log.info("It is bound to: %s", plan.view or "the cluster's id alone, since its snapshot has no view of it")
         self.log.info("Plan %s: judged by %s", plan.plan_id, evidence)

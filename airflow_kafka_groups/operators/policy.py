@@ -54,6 +54,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read and check the file."""
+        from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
@@ -62,7 +63,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
             min_observations=self.min_observations,
             max_gap_seconds=self.max_gap_seconds,
         )
-        file = open_policy("policy_file", self.policy_file) if self.policy_file else None
+        file = open_policy("policy_file", self.policy_file, configured_floors()) if self.policy_file else None
         if file is not None:
             policy = policy.by_file(file)
             self.log.info("Policy %s, digest %s: %d rules", file.path, file.digest, len(file.rules))

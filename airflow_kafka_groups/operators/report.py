@@ -9,6 +9,7 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
 from airflow_kafka_groups.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class CleanupReportOperator(StoredOperator):
             raise AirflowSkipException("There is no plan to report: an earlier task failed")
         layout = self.layout()
         plan = load_plan(layout, self.plan_id)
-        path, records = make_report(layout, plan)
+        path, records = make_report(layout, plan, actor_of(context).get("dag_id"))
         push_report_path(context, path)
         self.log.info("Report: %s", path)
         return {"report_path": path, **_summary(plan, records)}

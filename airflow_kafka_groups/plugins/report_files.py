@@ -1,7 +1,7 @@
 """The reports named by the tasks of a run, and their content. No path comes from a request.
 
 XComs can be written by more people than may read the API server's files. Therefore a file is shown only if it is in a
-``reports`` folder, has a report's file name and begins as every report does.
+``reports`` folder, has a report's file name and begins as every report of this DAG does. A trend is shown beside one.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
-from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.maintenance.named_files import read_named
 from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
-from airflow_kafka_groups.maintenance.report.page import HEAD
-from airflow_kafka_groups.maintenance.storage import StoragePath, check_id, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import raised_by
+from airflow_kafka_groups.maintenance.report.page import HEAD, dag_of
+from airflow_kafka_groups.maintenance.storage import check_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,6 +36,7 @@ MAX_REPORTS = 4_000
 class NamedReport:
     """A report named by a task."""
 
+    dag_id: str
     task_id: str
     map_index: int
     path: str
@@ -59,7 +60,7 @@ def named_reports(dag_id: str, run_id: str | None = None) -> list[NamedReport]:
     )
     with create_session() as session:
         rows = [(str(task_id), int(index), value) for task_id, index, value in session.execute(query)]
-    return _each_once(rows)
+    return _each_once(dag_id, rows)
 
 
 def read_report(named: NamedReport) -> bytes:
@@ -67,14 +68,18 @@ def read_report(named: NamedReport) -> bytes:
 
     Raises ``MaintenanceError`` if the file is not a report or cannot be read.
     """
-    return _read(named.path, named.path)
+    page = _read(named.path, named.path)
+    if dag_of(page) != named.dag_id:  # whoever writes an XCom of a DAG may name any file
+        raise MaintenanceError(f"{named.path} was not written by a run of the DAG {named.dag_id}")
+    return page
 
 
 def read_trend(named: NamedReport) -> bytes:
     """Read the trend page beside a report.
 
-    Raises ``MaintenanceError`` if the file is not such a page or cannot be read.
+    Raises ``MaintenanceError`` if the file is not such a page or cannot be read, or no run of the DAG wrote the report.
     """
+    read_report(named)
     return _read(named.path, str(named.path).rpartition("/")[0] + f"/{TREND_PAGE}")
 
 
@@ -100,24 +105,15 @@ def _read(report: str, place: str) -> bytes:
     """Read a page. A task names a report; where that may lie, the other page may lie, too."""
     try:
         check_place(report)
-        path = open_path("report", place)
-        content = _begin_of(path, place)
+        content = read_named(open_path("report", place), "the page", MAX_BYTES, MaintenanceError)
     except (ValueError, ConfigurationError) as exc:
         raise MaintenanceError(f"The report {place} cannot be read: {exc}") from exc
-    if not content.startswith(HEAD.encode()) or len(content) > MAX_BYTES:
+    if content is None:
+        remedy = "It was removed, or is on a worker's disk that the API server cannot read"
+        raise MaintenanceError(f"There is no file {place}. {remedy}")
+    if not content.startswith(HEAD.encode()):
         raise MaintenanceError(f"{place} is not a report of this package")
     return content
-
-
-def _begin_of(path: StoragePath, place: str) -> bytes:
-    try:
-        with storage_errors("read", path), path.open("rb") as file:
-            return bytes(file.read(MAX_BYTES + 1))
-    except StorageError as exc:
-        if not isinstance(raised_by(exc), FileNotFoundError):
-            raise
-        remedy = "It was removed, or is on a worker's disk that the API server cannot read"
-        raise MaintenanceError(f"There is no file {place}. {remedy}") from None
 
 
 def check_place(text: str) -> None:
@@ -128,12 +124,12 @@ def check_place(text: str) -> None:
         raise ConfigurationError("report", text, "must be in a folder named 'reports'")
 
 
-def _each_once(rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
+def _each_once(dag_id: str, rows: Iterable[tuple[str, int, object]]) -> list[NamedReport]:
     found: dict[str, NamedReport] = {}
     for task_id, map_index, value in rows:
         path = _text(value)
         if path is not None and path not in found:
-            found[path] = NamedReport(task_id=task_id, map_index=map_index, path=path)
+            found[path] = NamedReport(dag_id=dag_id, task_id=task_id, map_index=map_index, path=path)
     return list(found.values())
 
 

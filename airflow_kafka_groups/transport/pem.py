@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from airflow_kafka_groups.contracts.local_files import LARGEST, read_local
 from airflow_kafka_groups.exceptions import ConfigurationError
 
 PEM_MARK = "-----BEGIN"
@@ -55,7 +56,7 @@ class Pem:
         if self.text or not self.location:
             return self.text
         try:
-            return Path(self.location).read_text("utf-8")
+            return read_local(Path(self.location), most=LARGEST).decode("utf-8")
         except (OSError, UnicodeDecodeError) as exc:
             reason = exc.strerror if isinstance(exc, OSError) else "it is not a PEM file"
             raise ConfigurationError(f"{self.name}.location", self.location, f"cannot be read: {reason}") from None

@@ -9,7 +9,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -199,6 +198,7 @@ class GroupsEventTrigger(BaseEventTrigger):
             )
 
     def _watch(self) -> GroupWatch:
+        from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.maintenance.patterns import GroupFilter
         from airflow_kafka_groups.triggers.growth import FamilyGrowth
@@ -210,7 +210,11 @@ class GroupsEventTrigger(BaseEventTrigger):
             seconds=self.seconds or 0.0,
             max_lag=self.max_lag or 0,
             growth=FamilyGrowth(self.max_growth_per_day or 0.0),
-            policy=None if self.policy_file is None else partial(open_policy, "policy_file", self.policy_file),
+            policy=(
+                None
+                if self.policy_file is None
+                else lambda: open_policy("policy_file", self.policy_file, configured_floors())
+            ),
         )
 
 

@@ -205,7 +205,8 @@ def pattern_of(text: str | None) -> Callable[[str], object] | None:
     """Compile a regular expression for group ids, and return what matches it. Raises ``ConfigurationError``."""
     if text is None:
         return None
-    if not isinstance(text, str):
-        raise ConfigurationError("group_id_pattern", text, "is not a regular expression: give a string")
-    compile_regex("group_id_pattern", text, text)
+    try:
+        compile_regex(text)
+    except (ValueError, TypeError) as error:
+        raise ConfigurationError("group_id_pattern", text, f"is not a regular expression: {error}") from None
     return RegexSet([text]).matching

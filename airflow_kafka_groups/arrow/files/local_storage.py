@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from airflow_kafka_groups.arrow.errors import first_line
 from airflow_kafka_groups.arrow.files import checksums, local_disk
 from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.contracts.local_files import create_local
+from airflow_kafka_groups.contracts.local_files import create_local, read_local
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData
@@ -59,7 +59,7 @@ class LocalStorage(Storage):
 
     def _read(self, path: str) -> bytes:
         here = self.local(path)
-        content, beside = here.read_bytes(), checksums.checksum_of(here)
+        content, beside = read_local(here), checksums.checksum_of(here)
         if beside.is_file():
             checksums.check(content, beside.read_bytes())
         return content

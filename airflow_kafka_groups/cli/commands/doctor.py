@@ -140,6 +140,7 @@ def _examine_policy(cluster: Cluster, report: Report) -> None:
     """Read the policy files of the site's DAGs and floors, if there are any."""
     from airflow_kafka_groups.hooks.floors import DEFAULTS, site_defaults
     from airflow_kafka_groups.hooks.storage import open_policy
+    from airflow_kafka_groups.maintenance.floors import NO_FLOORS
 
     places = {}
     with suppress(ConfigurationError):  # what is wrong with defaults and floors is a finding of its own
@@ -150,5 +151,5 @@ def _examine_policy(cluster: Cluster, report: Report) -> None:
         if place:
             remedy = "Correct it, or let the workers read it: nothing is planned or deleted without it."
             with report.checking("policy file", remedy, KafkaGroupsError):
-                open_policy(field, place)
+                open_policy(field, place, NO_FLOORS)  # the site's own
                 report.ok("policy file", f"{place} can be read.")

@@ -78,6 +78,7 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
     """
     from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.hooks.storage import open_policy
+    from airflow_kafka_groups.maintenance.floors import NO_FLOORS
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.operators.dag_form import checked_defaults
 
@@ -93,7 +94,7 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
         return _DEFAULTS | found, False
     field = f"{DEFAULTS}.policy_file"
     try:
-        file = open_policy(field, place)
+        file = open_policy(field, place, NO_FLOORS)  # the site's own
     except PolicyError as error:
         raise ConfigurationError(field, None, str(error)) from error
     gap = {} if "max_gap_seconds" in file.limits else {"max_gap_seconds": MAX_GAP_SECONDS}

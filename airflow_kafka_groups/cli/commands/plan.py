@@ -75,7 +75,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
     given = {name: value for name in OF_RULES if (value := getattr(args, name)) is not None}
     commit_log, retention = _of_site(take_defaults(args, _NUMBERS, {}))
-    file = policy_file_of(args)
+    file = policy_file_of(args, floors)
     for name, value in given.items() if file else ():  # whoever gives one expects it to count
         by_site = args.site_fields.get("policy_file")
         which = f"it out, for {by_site} names one" if by_site else "one of them out"

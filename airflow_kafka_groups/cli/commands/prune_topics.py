@@ -78,7 +78,7 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
-    file = policy_file_of(args)
+    file = policy_file_of(args, floors)
     policy = policy_of(args, cluster.settings, _NUMBERS, max_gap_seconds=MAX_GAP_SECONDS)
     plan, path = plan_topics(layout, policy, floors, snapshot_id=args.snapshot_id, file=file)
     summary = {

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.admin import AdminClient
     from airflow_kafka_groups.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
 
@@ -93,7 +94,7 @@ def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[s
     return defaults
 
 
-def policy_file_of(args: argparse.Namespace) -> PolicyFile | None:
+def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile | None:
     """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none.
 
     Raises ``ConfigurationError`` with each problem and its line.
@@ -104,7 +105,7 @@ def policy_file_of(args: argparse.Namespace) -> PolicyFile | None:
         return None
     field = args.site_fields.get("policy_file", "--policy-file")
     try:
-        return open_policy(field, args.policy_file)
+        return open_policy(field, args.policy_file, floors)
     except PolicyError as error:
         raise ConfigurationError(field, None, str(error)) from error
 

@@ -71,7 +71,7 @@ def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
 
     Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
     """
-    entry = read_entry(path)
+    entry = read_entry(path, named=True)
     if entry is None:
         raise JournalError(f"the record of the deletion is missing: there is no {path}")
     body = entry.data.get("body")

@@ -54,7 +54,10 @@ class Blocks:
 
     def __init__(self, folder: StoragePath, index: Mapping[str, Any]) -> None:
         with unless_damaged(JournalError, f"an index in {folder}"):
-            self._path = folder / str(index["file"])
+            name = str(index["file"])
+            if "/" in name:  # whoever names an entry may have written it
+                raise ValueError(f"{name!r} is in another folder")
+            self._path = folder / name
             blocks = [(str(first), int(place), str(sha256)) for first, place, sha256 in index["blocks"]]
             ends = [*(place for _, place, _ in blocks), int(index["bytes"])]
         self._firsts = [first for first, _, _ in blocks]
@@ -78,7 +81,7 @@ class Blocks:
         return json.loads(self._checked(number, read_file(self._path, *self._bounds[number])))
 
     def _lines(self) -> Iterator[bytes]:
-        content = read_file(self._path)
+        content = read_file(self._path, 0, self._bounds[-1][1] if self._bounds else 0)
         for number, (start, end) in enumerate(self._bounds):
             yield self._checked(number, None if content is None else content[start:end])
 

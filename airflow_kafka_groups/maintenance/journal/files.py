@@ -32,12 +32,15 @@ from airflow_kafka_groups.contracts.ids import parse_time
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
 from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.maintenance.file_errors import unless_damaged
+from airflow_kafka_groups.maintenance.named_files import read_named
 from airflow_kafka_groups.maintenance.storage import StoragePath
 
 T = TypeVar("T")
 
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
+LARGEST_ENTRY = 1 << 29
+"""Bytes. Entries of earlier versions have the outcomes of all groups."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
 READERS = 8
 _AT_ONCE = 2 * READERS
@@ -117,15 +120,18 @@ def create_entry(path: StoragePath, data: Mapping[str, Any]) -> Entry:
     return Entry(path, data, hashlib.sha256(content).hexdigest())
 
 
-def read_entry(path: StoragePath, kind: str | None = None) -> Entry | None:
+def read_entry(path: StoragePath, kind: str | None = None, *, named: bool = False) -> Entry | None:
     """Read an entry, ``None`` if there is none.
+
+    :param named: whether a user named it, and not this journal. Default false.
 
     Raises ``JournalError`` for one that is damaged, and ``StorageError`` when the storage fails.
     """
-    content = read_file(path)
+    what = "the journal's entry"
+    content = read_named(path, what, LARGEST_ENTRY, JournalError) if named else read_file(path)
     if content is None:
         return None
-    with unless_damaged(JournalError, f"the journal's entry {path}"):
+    with unless_damaged(JournalError, f"{what} {path}"):
         data = json.loads(content)
         try:
             check_format(data)

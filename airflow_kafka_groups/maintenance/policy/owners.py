@@ -76,7 +76,7 @@ class OwnerRules:
         stop = after[:1]
         owner = f"[^{re.escape(stop)}]+" if stop and stop not in "*?[" else ".+?"
         text = f"{glob_expression(before, star='.*?')}(?P<owner>(?s:{owner})){glob_expression(after)}"
-        return compile_regex("owner_from_id", text, self.naming)
+        return compile_regex(text)
 
 
 NO_OWNERS = OwnerRules()

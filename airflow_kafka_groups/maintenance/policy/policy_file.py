@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from airflow_kafka_groups.contracts.durations import LONGEST_SECONDS, SECONDS, parse_duration
+from airflow_kafka_groups.contracts.local_files import LARGEST
 from airflow_kafka_groups.contracts.url_secrets import has_secret, is_webhook
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.maintenance.named_files import read_named
 from airflow_kafka_groups.maintenance.patterns import check_patterns
 from airflow_kafka_groups.maintenance.policy.fleet import FleetCluster, read_clusters
 from airflow_kafka_groups.maintenance.policy.keep_file import keep_lines
@@ -147,7 +148,7 @@ def load_policy(path: StoragePath) -> PolicyFile:
 
 def _read(path: StoragePath, what: str) -> bytes:
     try:
-        content = read_file(path)
+        content = read_named(path, what, LARGEST, PolicyError)
     except StorageError as exc:
         if isinstance(raised_by(exc), IsADirectoryError):
             raise PolicyError(f"{what} is a folder: {path}. Name the file in it") from exc

@@ -14,7 +14,6 @@ from airflow_kafka_groups.maintenance.shown import one_line
 
 Path: TypeAlias = tuple[str | int, ...]
 _MOST_VALUES = 200_000
-_LARGEST = 4 * 1024 * 1024
 _QUOTED = re.compile(r"""(?<!\S)(['"])(?![<\\])(?:(?!\1).){2,}\1""")
 """What YAML's errors quote of a file, such as an alias; not their own words: ``'<block end>'`` and ``'\\t'``."""
 _MOST_KNOWN = 30
@@ -83,14 +82,12 @@ def read_yaml(content: bytes, name: str, needed: Sequence[str] = ()) -> Document
     :param content: its bytes, UTF-8.
     :param needed: keys of which a mapping that is meant has at least one; an empty file is none. Default: any file.
 
-    Raises ``PolicyError`` for what is no YAML, has a key twice, is larger than 4 MiB, or has more than 200,000
-    values. Of what is no YAML, or cannot be meant, it shows the line's number only: whoever triggers a run may name any
-    file, such as one of passwords.
+    Raises ``PolicyError`` for what is no YAML, has a key twice, or has more than 200,000 values. Of what is no YAML, or
+    cannot be meant, it shows the line's number only: whoever triggers a run may name any file, such as one of
+    passwords.
     """
     import yaml
 
-    if len(content) > _LARGEST:
-        raise PolicyError(f"{name} has {len(content):,} bytes; at most {_LARGEST:,} are read")
     lines: dict[Path, int] = {}
     try:
         loader = yaml.SafeLoader(content.decode("utf-8-sig"))

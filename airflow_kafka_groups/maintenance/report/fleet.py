@@ -100,10 +100,13 @@ def fleet_warnings(runs: Sequence[ClusterRun]) -> list[str]:
     ]
 
 
-def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime) -> StoragePath:
+def write_fleet_report(
+    base: StoragePath, run_id: str, runs: Sequence[ClusterRun], now: datetime, dag_id: str | None = None
+) -> StoragePath:
     """Write the roll-up as JSON and as a page, remove what is older than the newest 1,000, and return the page's path.
 
     :param base: the folder above all clusters.
+    :param dag_id: the DAG whose runs show the page. Default: none.
 
     Raises ``StorageError``.
     """
@@ -111,7 +114,7 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     data = {"format": 1, "run_id": run_id, "made_at": now.isoformat(), "totals": fleet_totals(runs)}
     data["warnings"] = fleet_warnings(runs)
     write_json(folder, f"{run_id}.json", {**data, "clusters": [asdict(run) for run in runs]})
-    page = write_file(folder, f"{run_id}.html", render_fleet(runs, now).encode("utf-8", "replace"))
+    page = write_file(folder, f"{run_id}.html", render_fleet(runs, now, dag_id).encode("utf-8", "replace"))
     with suppress(StorageError):  # the report is written; where nothing can be removed, all of them stay
         for old in list_ids(folder)[:-_KEPT]:
             for name in (f"{old}.html", f"{old}.json"):  # found by the latter, which goes last
@@ -119,11 +122,12 @@ def write_fleet_report(base: StoragePath, run_id: str, runs: Sequence[ClusterRun
     return page
 
 
-def render_fleet(runs: Sequence[ClusterRun], now: datetime) -> str:
+def render_fleet(runs: Sequence[ClusterRun], now: datetime, dag_id: str | None = None) -> str:
     """Render the page: clusters that failed come first."""
     order = [ClusterState.FAILED, ClusterState.SKIPPED, ClusterState.DONE]
     return render(
         "fleet.html.j2",
+        dag_id=dag_id,
         title="Consumer groups of the fleet",
         runs=sorted(runs, key=lambda run: (order.index(run.state), run.cluster)),
         totals=fleet_totals(runs),

@@ -47,6 +47,7 @@ def render_report(
     last: Mapping[str, LastMembers] | None = None,
     facts: ReportFacts | None = None,
     now: datetime,
+    dag_id: str | None = None,
 ) -> str:
     """Render the page.
 
@@ -54,6 +55,7 @@ def render_report(
     :param files: names and places of files for the reader.
     :param last: the members that groups were last seen with. Default: not known.
     :param facts: what else is known. Default: nothing.
+    :param dag_id: the DAG whose runs show it. Default: none.
     """
     known = facts or ReportFacts()
     used, dry_run = runs_that_count(records)
@@ -61,6 +63,7 @@ def render_report(
     restore = restore_command(plan, outcomes, known.storage)
     return render(
         "report.html.j2",
+        dag_id=dag_id,
         title=f"Consumer groups of {plan.cluster}",
         plan=plan,
         now=now,

@@ -13,6 +13,7 @@ import base64
 import hashlib
 from datetime import datetime
 from functools import cache
+from html import escape, unescape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -29,15 +30,28 @@ HEAD = (
     '<meta name="generator" content="airflow-kafka-groups">'
 )
 """The beginning of every report, by which a report is recognized."""
+_DAG = '<meta name="airflow-dag" content="'
 _LONGEST_TEXT = 1_000
 
 
-def render(template: str, **facts: Any) -> str:
+def head_of(dag_id: str | None) -> str:
+    """Return the beginning of a page that a DAG's run wrote; ``None`` for a page of the command line."""
+    return f'{HEAD}{_DAG}{escape(dag_id)}">' if dag_id else HEAD
+
+
+def dag_of(page: bytes) -> str | None:
+    """Return the DAG whose run wrote a page; ``None`` for a page that none wrote."""
+    before, found, rest = page.partition(f"{HEAD}{_DAG}".encode())
+    return unescape(rest.partition(b'"')[0].decode("utf-8", "replace")) if found and not before else None
+
+
+def render(template: str, *, dag_id: str | None = None, **facts: Any) -> str:
     """Return a page, which is a string like any other: it is no part of another page.
 
+    :param dag_id: the DAG whose runs show it. Default: none.
     :param facts: its variables: plain values, and parts of the page as ``Markup``.
     """
-    return _environment().get_template(template).render(facts)
+    return _environment().get_template(template).render(facts, head=head_of(dag_id))
 
 
 def part(name: str, *args: Any) -> Markup:
@@ -78,7 +92,7 @@ def _environment() -> Environment:
     made.filters |= {"counted": counted, "duration": duration, "words": words_of}
     made.filters |= {"short": shortened, "parsed": datetime.fromisoformat}
     style = _file("style.css")
-    made.globals |= {"SHOWN": SHOWN, "head": HEAD, "policy": content_policy(style), "style": style, "script": script()}
+    made.globals |= {"SHOWN": SHOWN, "policy": content_policy(style), "style": style, "script": script()}
     return made
 
 

@@ -15,6 +15,7 @@ from airflow_kafka_groups.maintenance.plan.deletion_plan import NAMED_BY_HAND, D
 from airflow_kafka_groups.maintenance.report.facts import gather_facts
 from airflow_kafka_groups.maintenance.report.html import render_report
 from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count
+from airflow_kafka_groups.maintenance.report.page import dag_of
 from airflow_kafka_groups.maintenance.report.trend.page import trend_page
 from airflow_kafka_groups.maintenance.report.trend.points import point_of
 from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
@@ -22,11 +23,15 @@ from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, utc_no
 
 
 @collection_paused()
-def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str, Any]]]:
+def make_report(layout: Layout, plan: DeletionPlan, dag_id: str | None = None) -> tuple[str, list[dict[str, Any]]]:
     """Write the report of a plan and its runs so far, and the trend; return its path and the runs' records.
 
     After the plan was applied, a dry run changes nothing: the page is what that run left, with what was known then.
+
+    :param dag_id: the DAG whose runs show the page. Default: the one that the page has had so far, if it had one.
     """
+    if dag_id is None:
+        dag_id = dag_of(read_file(layout.report(plan.plan_id)) or b"")
     records = records_of_plan(layout, plan.kafka_cluster_id, plan.plan_id, plan.created_at)
     used, dry_run = runs_that_count(list(records.values()))
     if dry_run is False and next(reversed(records.values()))["dry_run"] and _shows(layout.report(plan.plan_id), used):
@@ -36,7 +41,7 @@ def make_report(layout: Layout, plan: DeletionPlan) -> tuple[str, list[dict[str,
     files = _files(layout, plan, list(records))
     last = last_members(layout, plan.group_ids, plan.kafka_cluster_id)
     now = utc_now()
-    page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now)
+    page = render_report(plan, list(records.values()), files=files, last=last, facts=facts, now=now, dag_id=dag_id)
     if facts.trend:
         trend = trend_page(plan.cluster, facts.trend, now).encode("utf-8", "replace")
         write_file(layout.root / REPORTS, TREND_PAGE, trend)

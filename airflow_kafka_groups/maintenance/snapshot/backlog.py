@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.contracts.arrow_schema import to_rows
@@ -17,12 +18,15 @@ from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.contracts.paths import BACKLOGS
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.maintenance.json_files import read_json
+from airflow_kafka_groups.maintenance.named_files import read_named
 from airflow_kafka_groups.maintenance.restore.changes import Change, Commits
 from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.maintenance.storage import Layout, StoragePath, write_json
 from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
 
 JOB = "process_group_backlog"
+_LARGEST_RESULT = 64 << 20
+"""Bytes: a group has committed to 100,000 partitions at most, and a partition has some hundreds."""
 _COLUMNS = ["topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
 
 
@@ -107,7 +111,9 @@ def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
 
     Raises ``MaintenanceError`` if it is missing, has another id, or the job has already committed.
     """
-    content = read_json(path, "the result of the Spark job", MaintenanceError)
+    what = "the result of the Spark job"
+    read = partial(read_named, what=what, most=_LARGEST_RESULT, error=MaintenanceError)
+    content = read_json(path, what, MaintenanceError, read=read)
     if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
         raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
     if content.get("outcome") != "processed":

@@ -81,7 +81,7 @@ class PlanningOperator(StoredOperator):
         """Read the policy file, if there is one. Raises ``PolicyError``."""
         from airflow_kafka_groups.hooks.storage import open_policy
 
-        return open_policy("policy_file", self.policy_file) if self.policy_file else None
+        return open_policy("policy_file", self.policy_file, self.floors()) if self.policy_file else None
 
     def policy(self, **more: Any) -> PlanPolicy:
         """Build the policy from the arguments and the connection's protected groups.

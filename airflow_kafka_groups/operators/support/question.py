@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from datetime import UTC
 from typing import TYPE_CHECKING, Any
+from unicodedata import bidirectional
 
 from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.maintenance.shown import MOST, NO_LINK, shortened, without_links
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""
+
+_ISOLATE = "\u2068\u2069"
+"""As ``<bdi>`` does in the report: Markdown has no such element."""
+_TURNS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_PUT = re.compile(f"[{NO_LINK}{_ISOLATE}]")
 
 _SENTENCE = 500
 """The most characters of what a judgement rests on: it ends with a remedy."""
@@ -77,13 +83,13 @@ def _families(plan: DeletionPlan) -> list[str]:
 
 
 def as_typed(names: Any, known: Collection[str | None]) -> Any:
-    """Return the names without the empty last line of the form, and without what ``plain`` puts in a link's place.
+    """Return the names without the empty last line of the form, and without what ``plain`` puts into or around them.
 
     :param known: what has exactly its name in the plan stays as it is.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         return names
-    typed = [name if name in known else name.replace(NO_LINK, "") for name in names]
+    typed = [name if name in known else _PUT.sub("", name) for name in names]
     return [name for name in typed if name or name in known]
 
 
@@ -98,9 +104,12 @@ def plain(value: str, most: int = MOST) -> str:
     :param most: that length. Default 200.
 
     Links are made of plain text, also where it was written with character references: an invisible character in
-    ``https://``, ``www.`` and before ``@`` prevents that.
+    ``https://``, ``www.`` and before ``@`` prevents that. What is written from right to left turns nothing around it:
+    it is isolated, and characters that do so by themselves are shown by their numbers.
     """
-    return _markup(without_links(shortened(value, most)))
+    made = without_links(_TURNS.sub(lambda found: f"\\u{ord(found[0]):04x}", shortened(value, most)))
+    is_turned = any(bidirectional(letter) in ("R", "AL") for letter in made)
+    return _markup(f"{_ISOLATE[0]}{made}{_ISOLATE[1]}" if is_turned else made)
 
 
 def _markup(value: str) -> str:

@@ -22,6 +22,7 @@ from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_
 from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.cluster.librdkafka import flag
 from airflow_kafka_groups.contracts.columns import Columns
+from airflow_kafka_groups.contracts.local_files import LARGEST, read_local
 from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.patterns import check_patterns, is_regex, split_patterns
@@ -185,7 +186,7 @@ def _count(name: str, given: Mapping[str, str], least: int, most: int, default: 
 
 def _from_file(path: str) -> dict[str, Any]:
     try:
-        text = _place(path).read_text(encoding="utf-8")
+        text = read_local(_place(path), most=LARGEST).decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         remedy = f"cannot be read on {os.uname().nodename} ({type(error).__name__}): put it on the driver and on each "
         remedy += "executor, readable by Spark's user, or hand it over by --files and give its bare name"

@@ -20,15 +20,15 @@ def test_a_storage_whose_error_is_its_library_s_own_is_an_error_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An error of botocore where credentials expired is no OSError: the page would be an internal error of Airflow."""
-    monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path, "open"))
+    monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path, "read_bytes"))
     with pytest.raises(MaintenanceError, match="AccessDenied"):
-        read_report(NamedReport(task_id="report", map_index=-1, path=PLACE))
+        read_report(NamedReport(dag_id="d", task_id="report", map_index=-1, path=PLACE))
 
 
 def test_a_report_that_is_gone_is_said_to_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report_files, "open_path", lambda *_: RefusingPath(tmp_path / "gone.html"))
     with pytest.raises(MaintenanceError, match="There is no file"):
-        read_report(NamedReport(task_id="report", map_index=-1, path=PLACE))
+        read_report(NamedReport(dag_id="d", task_id="report", map_index=-1, path=PLACE))
 
 
 def test_a_storage_that_cannot_be_opened_is_no_report_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,4 +40,6 @@ def test_a_storage_that_cannot_be_opened_is_no_report_that_is_gone(monkeypatch: 
     monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
     monkeypatch.setattr(store, "_STORE_CACHE", {})
     with pytest.raises(MaintenanceError, match=r"reports/\S+ could not be opened: FileNotFoundError"):
-        read_report(NamedReport(task_id="report", map_index=-1, path=PLACE.replace("s3://", "sftp://my_conn@")))
+        read_report(
+            NamedReport(dag_id="d", task_id="report", map_index=-1, path=PLACE.replace("s3://", "sftp://my_conn@"))
+        )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,13 +19,13 @@ import pytest
 from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
 from airflow_kafka_groups.maintenance.report.fleet import report_href
 from airflow_kafka_groups.maintenance.report.html import TREND_LINK
-from airflow_kafka_groups.maintenance.report.page import HEAD, script
+from airflow_kafka_groups.maintenance.report.page import head_of, script
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
 
 DAG, OTHER = "cleanup", "other_team"
 RUN = "manual__2026-11-21T12:00:00+00:00"
 NAME = "20261121T120000Z-0a1b2c3d.html"
-PAGE = f"{HEAD}<title>t</title><style>b{{color:red}}</style></head><body>208 groups</body></html>"
+PAGE = f"{head_of(DAG)}<title>t</title><style>b{{color:red}}</style></head><body>208 groups</body></html>"
 ANN, BOB = "ann", "bob"
 
 
@@ -290,6 +291,7 @@ def test_a_trend_is_read_only_where_reports_are_and_begins_as_one(server: Any, r
 def test_the_trends_of_several_clusters_are_listed_and_lead_to_each(server: Any, report: Path) -> None:
     other = report.parents[2] / "<b>" / "reports" / NAME
     other.parent.mkdir(parents=True)
+    other.write_text(PAGE)
     for path, text in ((report, "first"), (other, "second")):
         path.with_name("trend.html").write_text(PAGE.replace("208 groups", text))
     name_in_xcom([str(report), str(other)])
@@ -298,6 +300,29 @@ def test_the_trends_of_several_clusters_are_listed_and_lead_to_each(server: Any,
     assert "first" in get(server, f"/{DAG}/trend/prod").text
     assert "second" in get(server, f"/{DAG}/trend/%3Cb%3E").text
     assert get(server, f"/{DAG}/trend/staging").status_code == 404
+
+
+@pytest.mark.parametrize("head", [head_of(OTHER), head_of(None), None])
+def test_what_another_dag_wrote_is_not_shown_whoever_names_it(server: Any, report: Path, head: str | None) -> None:
+    """An XCom of one's own DAG showed the trend of any cluster: a made-up report beside it was enough."""
+    report.unlink() if head is None else report.write_text(PAGE.replace(head_of(DAG), head))
+    report.with_name("trend.html").write_text(PAGE.replace("208 groups", "90 runs"))
+    name_in_xcom([str(report)])
+    for path in (f"/{DAG}/{RUN}", f"/{DAG}/{RUN}/t0/-1", f"/{DAG}", f"/{DAG}/trend/prod"):
+        answer = get(server, path)
+        assert answer.status_code == 404
+        assert "cannot be shown" in answer.text
+        assert ("There is no file" if head is None else f"not written by a run of the DAG {DAG}") in answer.text
+        assert "208 groups" not in answer.text
+        assert "90 runs" not in answer.text
+
+
+def test_a_pipe_does_not_hold_the_server(server: Any, report: Path) -> None:
+    report.unlink()
+    os.mkfifo(report)
+    name_in_xcom([str(report)])
+    answer = get(server)
+    assert (answer.status_code, "a device or a pipe" in answer.text) == (404, True)
 
 
 def test_a_link_to_the_trends_file_is_a_hint_in_the_tab(server: Any, report: Path) -> None:

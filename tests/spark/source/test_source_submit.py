@@ -122,7 +122,7 @@ def test_a_python_without_the_libraries_says_what_it_lacks_and_what_to_do(tmp_pa
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
     assert said.startswith(f"ImportError: {python} on ")
-    assert "has no aiokafka: the data source kafka_groups needs kio, aiokafka, re2, pyarrow in the Python" in said
+    assert "has no aiokafka, re2: the data source kafka_groups needs kio, aiokafka, re2, pyarrow in the Python" in said
     assert "of every executor (PYSPARK_PYTHON): install them" in said
 
 

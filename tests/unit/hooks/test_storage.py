@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from airflow.sdk.io import store
 
-from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError, StorageError
 from airflow_kafka_groups.hooks.storage import open_layout, open_path, open_policy, policy_reader
+from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 
 
@@ -138,7 +139,7 @@ def test_a_cluster_that_is_no_folder_name_is_refused(cluster: Any) -> None:
 def test_a_policy_file_is_read_when_it_is_asked_for_and_opened_before(tmp_path: Path) -> None:
     path = tmp_path / "policy.yaml"
     path.write_text("version: 1\nrules: [{name: all, action: keep}]\n")
-    policy = PlanPolicy().by_file(open_policy("policy_file", str(path)))
+    policy = PlanPolicy().by_file(open_policy("policy_file", str(path), NO_FLOORS))
     read = policy_reader(policy)
     path.write_text("version: 1\nrules: [{name: later, action: keep}]\n")
     found = read()
@@ -148,6 +149,11 @@ def test_a_policy_file_is_read_when_it_is_asked_for_and_opened_before(tmp_path: 
     path.unlink()
     with pytest.raises(PolicyError):
         policy_reader(policy)
+
+
+def test_another_policy_than_the_sites_is_not_read() -> None:
+    with pytest.raises(PlanError, match=r"the site plans by the policy '/site.yaml' only .*not by '/dev/zero'"):
+        open_policy("policy_file", "/dev/zero", SiteFloors(policy_file="/site.yaml"))
 
 
 def test_without_a_policy_file_none_is_read() -> None:

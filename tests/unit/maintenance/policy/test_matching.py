@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.maintenance.patterns import GroupFilter, with_a_name
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
 from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction, RuleFacts
@@ -133,6 +133,6 @@ def test_the_first_rule_that_matches_decides_for_any_rules(
 def _matches(one: Rule, group_id: str) -> bool:
     match = one.match
     if one.deletes:
-        return GroupFilter(match.groups, match.excepted).selects(group_id)
+        return GroupFilter(with_a_name(match.groups), match.excepted).selects(group_id)
     wanted = GroupFilter(protected=match.groups).protects(group_id)
-    return wanted and not (match.excepted and GroupFilter(include=match.excepted).selects(group_id))
+    return wanted and not (match.excepted and GroupFilter(include=with_a_name(match.excepted)).selects(group_id))

@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import traceback
 from pathlib import Path
 from textwrap import dedent
 
 import pytest
 
-from airflow_kafka_groups.exceptions import PolicyError
+from airflow_kafka_groups.exceptions import PolicyError, StorageError
 from airflow_kafka_groups.maintenance.policy import yaml_lines
 from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
 from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
@@ -97,6 +98,26 @@ def test_the_digest_is_that_of_the_file_and_of_those_beside_it(tmp_path: Path) -
     )
     (tmp_path / "keep.txt").write_text(KEEP + "another\n")
     assert load_policy(tmp_path / "policy.yaml").digest != first
+
+
+@pytest.mark.parametrize("place", ["policy.yaml", "keep.txt", "owners.yaml"])
+@pytest.mark.parametrize("kind", ["device", "pipe", "large"])
+def test_what_has_no_end_is_not_read(place: str, kind: str, tmp_path: Path) -> None:
+    """``/dev/zero`` let a task grow to 6 GiB, and a pipe let it wait without an end."""
+    text = "version: 1\nkeep_file: keep.txt\nowner_file: owners.yaml\nrules: [{name: all, action: keep}]\n"
+    path = write_policy(tmp_path, text, keep_txt="", owners_yaml="")
+    named = tmp_path / place
+    named.unlink()
+    if kind == "device":
+        named.symlink_to("/dev/zero")
+    elif kind == "pipe":
+        os.mkfifo(named)
+    else:
+        named.touch()
+        os.truncate(named, 14 << 30)
+    error, why = (PolicyError, "too large") if kind == "large" else (StorageError, "a device or a pipe")
+    with pytest.raises(error, match=why):
+        load_policy(path)
 
 
 def test_a_folder_is_no_policy(tmp_path: Path) -> None:

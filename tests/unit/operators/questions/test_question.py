@@ -55,6 +55,8 @@ def test_what_a_judgement_rests_on_is_shown_to_its_end(tmp_path: Path, planned: 
         ("WWW.a.b", "WWW&#8203;.a.b"),
         ("a@b.c", "a&#8203;&#64;b.c"),
         ("_x_", "&#95;x&#95;"),
+        ("\u05d0\u05d1 1", "&#8296;\u05d0\u05d1 1&#8297;"),
+        ("a\u202e\u2069b", "a&#92;u202e&#92;u2069b"),
         ("y" * 32_000, f"{'y' * 200}… (32,000 characters)".replace("…", "&#8230;")),
     ],
 )

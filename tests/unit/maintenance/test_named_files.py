@@ -1,0 +1,87 @@
+"""What users name is read up to a limit, if it is a regular file, on every storage."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk import ObjectStoragePath
+
+from airflow_kafka_groups.cli.connection import read_properties
+from airflow_kafka_groups.contracts.local_files import read_local
+from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, MaintenanceError, StorageError
+from airflow_kafka_groups.maintenance.deletion.audit import read_end
+from airflow_kafka_groups.maintenance.journal.files import LARGEST_ENTRY
+from airflow_kafka_groups.maintenance.named_files import read_named
+from airflow_kafka_groups.maintenance.plain_stores import require_file
+from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
+from airflow_kafka_groups.transport.pem import Pem
+from tests.fakes.refusing_path import RefusingPath
+
+
+@pytest.mark.parametrize("store", [Path, lambda path: ObjectStoragePath(f"file://{path}")])
+def test_no_more_than_the_limit_is_read(store: Any, tmp_path: Path) -> None:
+    path = tmp_path / "named"
+    assert read_named(store(path), "it", 3, MaintenanceError) is None
+    path.write_bytes(b"abc")
+    assert read_named(store(path), "it", 3, MaintenanceError) == b"abc"
+    os.truncate(path, 14 << 30)
+    with pytest.raises(MaintenanceError, match=r"it is too large: .*named has more than 3 bytes"):
+        read_named(store(path), "it", 3, MaintenanceError)
+
+
+def test_neither_in_an_object_store(tmp_path: Path) -> None:
+    (tmp_path / "named").write_bytes(b"abcd")
+    path: Any = RefusingPath(tmp_path / "named")
+    assert read_named(path, "it", 4, MaintenanceError) == b"abcd"
+    with pytest.raises(MaintenanceError, match="too large"):
+        read_named(path, "it", 3, MaintenanceError)
+
+
+@pytest.mark.parametrize(("kind", "error"), [("other", "a device or a pipe"), ("directory", "Is a directory")])
+def test_a_store_with_folders_is_asked_what_it_is_about_to_open(kind: str, error: str) -> None:
+    """To open a pipe on an SFTP server is to wait for whoever writes to it."""
+    with pytest.raises(OSError, match=error):
+        require_file(SimpleNamespace(info=lambda key: {"type": kind}), "/a/pipe")
+
+
+@pytest.mark.parametrize("read", [read_end, lambda path: read_result(path, "b")])
+def test_a_record_and_a_result_are_regular_files_of_a_bearable_size(read: Any, tmp_path: Path) -> None:
+    with pytest.raises(StorageError, match="a device or a pipe"):
+        read(Path("/dev/zero"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StorageError, match="a device or a pipe"):
+        read(tmp_path / "pipe")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", LARGEST_ENTRY + 14)
+    with pytest.raises(MaintenanceError, match="too large"):
+        read(tmp_path / "large")
+
+
+def test_the_body_of_a_record_is_beside_it(tmp_path: Path) -> None:
+    body = {"file": "/dev/zero", "bytes": 14 << 30, "blocks": [["a", 0, "0" * 64]]}
+    (tmp_path / "ended.json").write_text(json.dumps({"format": 1, "kind": "ended", "body": body}))
+    with pytest.raises(JournalError, match="'/dev/zero' is in another folder"):
+        read_end(tmp_path / "ended.json")
+
+
+def test_settings_and_certificates_are_regular_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("/dev/zero", str(tmp_path / "pipe")):
+        with pytest.raises(ConfigurationError, match="cannot be read"):
+            Pem(name="ssl.ca", location=place).read()
+    with pytest.raises(IsADirectoryError):
+        read_local(tmp_path)
+
+
+def test_the_shell_may_hand_its_settings_over_by_a_pipe() -> None:
+    """As ``--config <(command)`` does, so that no secret is in a file."""
+    end, other = os.pipe()
+    with os.fdopen(other, "w") as file:
+        file.write("bootstrap.servers=a:9092\n")
+    assert read_properties(Path(f"/dev/fd/{end}")) == {"bootstrap.servers": "a:9092"}
+    os.close(end)
