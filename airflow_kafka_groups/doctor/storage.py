@@ -17,8 +17,8 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_file,
     remove_folder,
 )
-from airflow_kafka_groups.maintenance.plain_stores import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.maintenance.storage_access import EXCLUSIVE_REMEDY
 
 PROBE_FOLDER = "_doctor"
 FEW_BYTES = 1_000_000_000

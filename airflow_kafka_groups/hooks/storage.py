@@ -12,21 +12,18 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
-    from airflow.sdk import ObjectStoragePath
-
     from airflow_kafka_groups.maintenance.floors import SiteFloors
     from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
     from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
     from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
 
 
-_AMAZON = frozenset({"s3", "s3a"})
 _USUAL = "aws_default"
 """The connection that Amazon's provider uses if it exists, and does without if it does not."""
 
 
 def open_path(field: str, value: Any) -> StoragePath:
-    """Return a path: ``/data/x`` and ``file:///data/x`` are local, any other URL is an ``ObjectStoragePath``.
+    """Return a path: ``/data/x`` and ``file:///data/x`` are local, ``s3://``, ``gs://`` and Azure's are object stores.
 
     Credentials of object stores come from an Airflow connection: ``s3://my_aws_conn@bucket/folder``. Raises
     ``ConfigurationError`` for a relative path, because tasks run in different working folders, and for a URL with a
@@ -49,17 +46,25 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
     from airflow.sdk.io import has_fs
 
-    from airflow_kafka_groups.maintenance.storage_access import described, remedy_of, without_secrets
+    from airflow_kafka_groups.maintenance.storage_access import (
+        OBJECT_STORES,
+        S3,
+        SUPPORTED,
+        described,
+        remedy_of,
+        without_secrets,
+    )
 
+    if urlsplit(text).scheme not in OBJECT_STORES:
+        raise ConfigurationError(field, text, SUPPORTED)
     try:
-        _forget_ended(ObjectStoragePath(text))
         path = ObjectStoragePath(text)
-        if path.protocol in _AMAZON and path.conn_id not in (None, _USUAL):
+        if path.protocol in S3 and path.conn_id not in (None, _USUAL):
             _require_connection(path.conn_id, field)
         _ = path.fs  # in the task's own thread, not in the event loop: it reads an Airflow connection
     except KafkaGroupsError:
         raise
-    except Exception as exc:  # noqa: BLE001 - SFTP connects at once, and names a key that it cannot use by its text
+    except Exception as exc:  # noqa: BLE001 - of whatever class the library's is
         shown, cause = described(exc)
         # A key or a login that cannot be parsed is a ``ValueError``, too.
         if isinstance(exc, ImportError) or (isinstance(exc, ValueError) and not has_fs(urlsplit(text).scheme)):
@@ -85,19 +90,6 @@ def _require_connection(conn_id: str, field: str) -> None:
         BaseHook.get_connection(conn_id)
     except (AirflowNotFoundException, PermissionError) as exc:
         raise lookup_error(conn_id, exc, field, "Amazon Web Services") from None
-
-
-def _forget_ended(path: ObjectStoragePath) -> None:
-    """Let a store whose connection has ended be opened again: sshfs does not, and both fsspec and Airflow keep it.
-
-    A process that lasts, such as the API server's with the report tab, would reach it no more.
-    """
-    from airflow.sdk.io import attach
-
-    has_ended = getattr(getattr(path.fs, "client", None), "is_closed", None)
-    if callable(has_ended) and has_ended() is True:  # of another library's client, it may be a plain attribute
-        path.fs.clear_instance_cache()
-        vars(attach(path.protocol, path.conn_id)).pop("fs", None)
 
 
 def open_policy(field: str, value: Any, floors: SiteFloors) -> PolicyFile:

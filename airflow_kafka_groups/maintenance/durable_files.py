@@ -3,9 +3,8 @@
 Decisions about deletions rest on these files (journal, approvals, backups), so three things hold that ``pathlib`` and
 fsspec do not promise by themselves:
 
-- ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk and on SFTP by a hard link, on object
-  stores by their own condition (``If-None-Match`` on S3 and Azure, ``ifGenerationMatch=0`` on GCS), otherwise by
-  opening it exclusively.
+- ``create_file`` is exclusive: of two writers exactly one succeeds. On a disk by a hard link, on object
+  stores by their own condition (``If-None-Match`` on S3 and Azure, ``ifGenerationMatch=0`` on GCS).
 - What was created on a disk is durable when the call returns: the file and its folder are fsynced.
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
   other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
@@ -25,22 +24,9 @@ from airflow_kafka_groups.contracts.ids import is_id
 from airflow_kafka_groups.contracts.local_files import create_local, read_local, sync_folder, unless_absent
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.absence import code_of, listed_by_azure, protocols_of, require_absence
-from airflow_kafka_groups.maintenance.plain_stores import (
-    create_where_absent,
-    knows_condition,
-    list_folder,
-    read_range,
-    read_whole,
-    remove,
-    remove_empty_folder,
-    require_file,
-)
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import AZURE, has_folders, make_folder
+from airflow_kafka_groups.maintenance.storage_access import AZURE, OBJECT_STORES, S3, SUPPORTED
 
-_LOCAL = frozenset({"file", "local"})
-_S3 = frozenset({"s3", "s3a"})
-_GCS = frozenset({"gs", "gcs"})
 _EXISTS = frozenset({"PreconditionFailed", "412"})
 """Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
@@ -147,7 +133,7 @@ def _listed(folder: StoragePath) -> dict[str, set[bool]]:
     with storage_errors("listed", folder):
         try:
             _fs(folder).invalidate_cache(_key(folder))
-            entries = list_folder(_fs(folder), _key(folder))
+            entries = list(_fs(folder).ls(_key(folder), detail=True))
             if _protocols(folder) & AZURE and entries and entries[0]["name"] == _key(folder).rstrip("/"):
                 entries = listed_by_azure(_fs(folder), _key(folder).rstrip("/"))
         except FileNotFoundError as exc:
@@ -178,7 +164,7 @@ def remove_file(path: StoragePath) -> None:
     with storage_errors("removed", path):
         try:
             # Not by ``unlink``: s3fs then removes several objects at once, and looks at no answer.
-            local.unlink() if local is not None else remove(_fs(path), _key(path))
+            local.unlink() if local is not None else _fs(path).rm_file(_key(path))
         except FileNotFoundError as exc:
             if local is None:
                 require_absence(exc, _fs(path), _key(path))
@@ -194,13 +180,10 @@ def remove_folder(folder: StoragePath) -> None:
     with storage_errors("removed", folder), suppress(FileNotFoundError):
         if local is not None:
             local.rmdir()
-        elif _protocols(folder) & (_S3 | _GCS):  # not by ``rmdir``, which removes all that is in it
+        elif not _protocols(folder) & AZURE:  # not by ``rmdir``, which removes all that is in it
             _fs(folder).rm_file(f"{_key(folder).rstrip('/')}/")
-        elif _protocols(folder) & AZURE:
+        else:
             _remove_marker(_fs(folder), _key(folder).rstrip("/"))
-        # ``rmdir`` of HDFS removes all that is in it, too; and not of each store is known here whether it has folders.
-        elif has_folders(folder) and _fs(folder).isdir(_key(folder)) and not list_names(folder):
-            remove_empty_folder(_fs(folder), _key(folder))
 
 
 def _remove_marker(fs: Any, key: str) -> None:
@@ -210,13 +193,10 @@ def _remove_marker(fs: Any, key: str) -> None:
 
 
 def _create_object(path: StoragePath, data: bytes) -> None:
-    if _protocols(path) & _S3:
+    if not _protocols(path) & OBJECT_STORES:
+        raise StorageError(f"{path} {SUPPORTED}")
+    if _protocols(path) & S3:
         _require_condition(path)
-    elif has_folders(path):
-        make_folder(path.parent)  # SFTP, SMB and HDFS have folders, and do not make them by themselves
-        if not knows_condition(_fs(path)):
-            create_where_absent(_fs(path), _key(path), data)
-            return
     for pause in (*_CONFLICT_PAUSES, None):
         try:
             _fs(path).pipe_file(_key(path), data, mode="create")
@@ -240,13 +220,11 @@ def _require_condition(path: StoragePath) -> None:
 def _read_object(path: StoragePath, start: int | None, end: int | None) -> bytes:
     try:
         if start is not None and end is not None:
-            if has_folders(path):
-                require_file(_fs(path), _key(path))
-            return read_range(_fs(path), _key(path), start, end)
+            return bytes(_fs(path).cat_file(_key(path), start=start, end=end))  # the second of s3fs is a version
         # s3fs looks for the size in its listing cache first: a file newer than the listing would be "not found".
         _fs(path).invalidate_cache(_key(path))
-        if not _protocols(path) & _S3:
-            return read_whole(_fs(path), _key(path))
+        if not _protocols(path) & S3:
+            return bytes(_fs(path).cat_file(_key(path)))
         # Of a complete file, s3fs asks for the size first, and the answer to that cannot say what is missing.
         return bytes(_fs(path).cat_file(_key(path), start=0))
     except OSError as exc:
@@ -276,9 +254,7 @@ def require_writable(folder: StoragePath) -> None:
 
 def local_path(path: StoragePath) -> Path | None:
     """Return the path on a local disk, ``None`` for an object store."""
-    if isinstance(path, Path):
-        return path
-    return Path(_key(path)) if _protocols(path) & _LOCAL else None
+    return path if isinstance(path, Path) else None
 
 
 def _protocols(path: StoragePath) -> set[str]:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -23,9 +22,8 @@ from airflow_kafka_groups.maintenance.durable_files import (
     remove_file,
     remove_folder,
 )
-from airflow_kafka_groups.maintenance.plain_stores import list_folder
 from airflow_kafka_groups.maintenance.storage import StoragePath, storage_errors, write_file
-from airflow_kafka_groups.maintenance.storage_access import AZURE, has_folders
+from airflow_kafka_groups.maintenance.storage_access import AZURE
 
 
 class JobStorage(Storage):
@@ -73,31 +71,22 @@ class JobStorage(Storage):
         """Return what ``files`` does, and the name of a file itself: a job that asks may be about to replace it."""
         with self._named(f"{path} cannot be listed"):
             place = self._at(path)
-            kinds = list_kinds(place)
-            # Where folders are there by themselves, what has something in it is one.
-            own = {place.name} if not (kinds and has_folders(place)) and self._is_file(place) else set()
-            return sorted(own.union(name for name, each in kinds.items() if False in each))
+            own = {place.name} if self._is_file(place) else set()
+            return sorted(own.union(name for name, each in list_kinds(place).items() if False in each))
 
     def _is_file(self, place: StoragePath) -> bool:
-        # To read a folder is an error there, and on Azure it may be read as an empty file.
-        if has_folders(place) or getattr(place, "protocol", None) in AZURE:
+        if getattr(place, "protocol", None) in AZURE:  # a folder may be read there as an empty file
             return False in list_kinds(place.parent).get(place.name, ())
         return read_file(place, 0, 1) is not None
 
     def _files_below(self, folder: str) -> dict[tuple[str, str], int]:
         place: Any = self._at(folder)
-        if not has_folders(place):  # a thousand files at once, in whatever folders
-            return self._sizes(place, lambda key: place.fs.find(key, detail=True).values())
-        # Not by ``find``, to which a folder that cannot be listed is an empty one.
-        inner = (self._at(f"{folder}/{name}") for name in self._folders(folder))
-        return {key: size for each in inner for key, size in self._sizes(each, partial(list_folder, place.fs)).items()}
-
-    def _sizes(self, place: Any, listed: Callable[[str], Iterable[Any]]) -> dict[tuple[str, str], int]:
         own = str(place.path).rstrip("/")
         with storage_errors("listed", place):
             place.fs.invalidate_cache(own)
             try:
-                found = [each for each in listed(own) if each["type"] != "directory"]
+                listed = place.fs.find(own, detail=True).values()  # a thousand files at once, in whatever folders
+                found = [each for each in listed if each["type"] != "directory"]
             except FileNotFoundError as exc:
                 require_absence(exc, place.fs, f"{own}/")
                 return {}
@@ -118,8 +107,6 @@ class JobStorage(Storage):
 
     def _exists(self, path: str) -> bool:
         place = self._at(path)
-        if has_folders(place):
-            return place.name in list_names(place.parent)
         return bool(list_names(place)) or self._is_file(place)  # a job looks for folders, each time by a request
 
     def _written_at(self, path: str) -> datetime:
@@ -140,8 +127,7 @@ class JobStorage(Storage):
         create_file(self._at(path), content)
 
     def _create_whole(self, path: str, content: bytes, aside: str) -> bool:
-        # An object appears when it is complete, and no object store moves one. What can be incomplete elsewhere,
-        # because a server makes no hard links, has other bytes than its name says.
+        # An object appears when it is complete, and no object store moves one.
         try:
             create_file(self._at(path), content)
         except FileExistsAlreadyError:

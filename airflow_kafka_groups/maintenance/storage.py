@@ -20,10 +20,9 @@ from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.contracts import ids, paths
 from airflow_kafka_groups.contracts.formats import UnknownFormatError, check_format
-from airflow_kafka_groups.contracts.local_files import sync_folder_if_possible
+from airflow_kafka_groups.contracts.local_files import make_folder, sync_folder_if_possible
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.plain_stores import replace_whole
-from airflow_kafka_groups.maintenance.storage_access import described, make_folder, remedy_of
+from airflow_kafka_groups.maintenance.storage_access import described, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -202,23 +201,21 @@ def write_file(folder: StoragePath, name: str, data: bytes) -> StoragePath:
 def write_parts(folder: StoragePath, name: str, parts: Iterable[bytes]) -> StoragePath:
     """Write a file with the guarantees of ``write_file``. On a disk, one part at a time is in memory."""
     path = folder / name
-    data = [] if isinstance(path, Path) else [b"".join(parts)]
     with storage_errors("written", path):
-        make_folder(folder)
         if isinstance(path, Path):
+            make_folder(path.parent)
             same = _write_local(path, parts)
         else:
-            if not replace_whole(path, data[0]):
-                path.write_bytes(data[0])
-            same = path.read_bytes() == data[0]
+            data = b"".join(parts)
+            path.write_bytes(data)
+            same = path.read_bytes() == data
     if not same:
         raise MaintenanceError(f"{path} differs from what was written: check the storage, then run again")
     return path
 
 
 def _write_local(path: Path, parts: Iterable[bytes]) -> bool:
-    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically, and
-    # by SFTP ``replace_whole`` does.
+    # A crash must not leave a partial file under a name that vouches for others. Object stores write atomically.
     part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     written = hashlib.sha256()
     try:

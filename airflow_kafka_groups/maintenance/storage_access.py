@@ -7,20 +7,32 @@ import logging
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.contracts import local_files
-from airflow_kafka_groups.contracts.url_secrets import OBJECT_STORES, WORDS_OF_SECRETS
+from airflow_kafka_groups.contracts.url_secrets import WORDS_OF_SECRETS
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.maintenance.absence import code_of
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.storage import StoragePath
+    pass
 
 log = logging.getLogger(__name__)
 
+S3 = frozenset({"s3", "s3a"})
+GCS = frozenset({"gs", "gcs"})
 AZURE = frozenset({"abfs", "abfss", "az"})
+OBJECT_STORES = S3 | GCS | AZURE
+"""The schemes of the object stores in which files are kept: their libraries create a file exclusively."""
+SUPPORTED = (
+    "is on no supported storage: use a local disk or NFS (/data/groups), S3 (s3://), Google Cloud Storage (gs://) or "
+    "Azure (abfs://, abfss://); SFTP, WebDAV, SMB and HDFS are not supported"
+)
+"""The end of the message about a path on another storage."""
+EXCLUSIVE_REMEDY = (
+    "Use a storage with exclusive creation: a disk with hard links, or an object store with conditional writes "
+    "(If-None-Match on S3). Without it, two runs can replace each other's backup and journal."
+)
+"""What to do where a storage replaces files, or cannot be asked not to."""
 _WRONG_KEYS = frozenset({"InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken"})
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _SHORT = r"(?:(?<=[?&#;])(?:key|pass)|(?<=[?&#])auth|(?<=&amp;)auth)"
@@ -34,23 +46,7 @@ _SECRETS = re.compile(
     r"|(-----BEGIN [\w ]*PRIVATE KEY-----).+?(?=-----END|\Z)",
     re.IGNORECASE | re.DOTALL,
 )
-"""Tokens in the URLs of requests, which libraries put into their errors: WebHDFS's, Azure's, those that are signed."""
-
-
-def has_folders(path: StoragePath) -> bool:
-    """Return whether folders are there by themselves, as on a disk; of an object store they are parts of names."""
-    return getattr(path, "protocol", None) not in OBJECT_STORES  # an ObjectStoragePath's
-
-
-def make_folder(folder: StoragePath) -> None:
-    """Create a folder and those above it. An object store has none: its library would create the bucket instead.
-
-    On a disk they are durable: a backup in a folder whose own name is lost by a power cut would be lost with it.
-    """
-    if isinstance(folder, Path):
-        local_files.make_folder(folder)
-    elif has_folders(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+"""Tokens in the URLs of requests, which libraries put into their errors: Azure's, those that are signed."""
 
 
 def described(error: Exception) -> tuple[str, Exception | None]:

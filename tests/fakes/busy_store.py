@@ -1,4 +1,4 @@
-"""A storage as of fsspec's plain file systems (SFTP, SMB, WebHDFS): ``exists`` answers no to any error."""
+"""An object store that does not answer about some paths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-
 class BusyStore(LocalFileSystem):  # type: ignore[misc]
     """Does not answer about paths that have ``busy`` in them."""
 
-    protocol = "busy"
+    protocol = ("busy", "abfs")  # creates a file by its condition
     cachable = False
     busy = "nothing"
 
@@ -28,13 +28,25 @@ class BusyStore(LocalFileSystem):  # type: ignore[misc]
         self._answer(path)
         return super().cat_file(path, *how, **more)
 
+    def pipe_file(self, path: Any, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        """Write a file; its folder comes with it."""
+        self._answer(path)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        with Path(path).open("xb" if mode == "create" else "wb") as file:
+            file.write(value)
+
     def ls(self, path: Any, *how: Any, **more: Any) -> Any:
         """Return what is in a folder."""
         self._answer(path)
         return super().ls(path, *how, **more)
 
+    def rm_file(self, path: Any) -> None:
+        """Remove a file, or what stands for a folder."""
+        Path(path).rmdir() if Path(path).is_dir() else super().rm_file(path)
+
     def _open(self, path: Any, *how: Any, **more: Any) -> Any:
         self._answer(path)
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
         return super()._open(path, *how, **more)
 
     def _answer(self, path: Any) -> None:

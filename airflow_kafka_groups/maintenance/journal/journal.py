@@ -42,8 +42,8 @@ from airflow_kafka_groups.maintenance.journal.files import (
 from airflow_kafka_groups.maintenance.journal.folding import fold
 from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
 from airflow_kafka_groups.maintenance.journal.running import may_still_delete
-from airflow_kafka_groups.maintenance.plain_stores import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.maintenance.storage_access import EXCLUSIVE_REMEDY
 
 INLINE_GROUPS = 1_000
 """Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""

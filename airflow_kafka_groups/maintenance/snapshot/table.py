@@ -11,12 +11,12 @@ from typing import IO, Any, NamedTuple
 from airflow_kafka_groups.arrow.values import as_column, column, literal, release_unused
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns
+from airflow_kafka_groups.contracts.local_files import make_folder
 from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.durable_files import remove_file, remove_folder, sync_file
+from airflow_kafka_groups.maintenance.durable_files import local_path, remove_file, remove_folder, sync_file
 from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, GroupRows, LogEnds
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import make_folder
 from airflow_kafka_groups.models import GroupOffsets, GroupState, TopicPartition
 
 _ROWS_AT_ONCE = 131_072
@@ -104,7 +104,8 @@ def write_rows(layout: Layout, snapshot_id: str, table: GroupTable) -> int:
     constants = {"cluster": layout.cluster, "run_id": snapshot_id}
     folder = layout.snapshot_data(snapshot_id)
     with storage_errors("written", folder):
-        make_folder(folder)
+        if (local := local_path(folder)) is not None:
+            make_folder(local)
         try:
             with (folder / SNAPSHOT_FILE).open("wb") as file:
                 rows = write_parquet(file, SNAPSHOT_COLUMNS, table.chunks(), constants)

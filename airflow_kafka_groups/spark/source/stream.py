@@ -35,7 +35,6 @@ from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope
 from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES
 from airflow_kafka_groups.spark.source.state import DRIVER, STREAM, ChangeState
 
-_OLD_BUCKETS = 16  # of offsets that do not say it
 _WAIT_SECONDS = 0.5
 
 
@@ -119,7 +118,7 @@ class ChangesReader(DataSourceStreamReader):
             return []
         cluster_id, groups = self._list(end["batch"], start, end)
         self._token = self._token or self.state.mark()
-        count = _buckets(end)
+        count = end["buckets"]
         buckets = [array("q") for _ in range(count)]
         for number, bucket in enumerate(offsets_partitions(groups["group_id"].to_pylist(), count)):
             buckets[bucket].append(number)
@@ -159,7 +158,7 @@ class ChangesReader(DataSourceStreamReader):
 
     def _cluster_of(self, offset: dict[str, int]) -> str | None:
         """Return the id of the cluster that a batch observed; ``None`` if it has no commit, or brokers tell no id."""
-        for number in range(_buckets(offset) if offset["batch"] else 0):
+        for number in range(offset["buckets"] if offset["batch"] else 0):
             seen = self.state.load(number, offset)
             if seen is not None and (found := pc.unique(seen["cluster_id"]).drop_null().to_pylist()):
                 return str(found[0])
@@ -167,9 +166,9 @@ class ChangesReader(DataSourceStreamReader):
 
     def _before(self, partition: Bucket) -> Any:
         """Return the previous observations of a bucket's groups, which may be in other buckets."""
-        batch, had, has = partition.start["batch"], _buckets(partition.start), _buckets(partition.end)
-        if not batch:
+        if not (batch := partition.start["batch"]):
             return _nothing()
+        had, has = partition.start["buckets"], partition.end["buckets"]
         tables = []
         for number in range(partition.number % min(had, has), had, has):
             found = self.state.load(number, partition.start)
@@ -201,10 +200,6 @@ class ChangesReader(DataSourceStreamReader):
         unread = pc.unique(seen.filter(pc.is_valid(seen["error"]))["group_id"])
         read = seen.filter(pc.and_(pc.is_valid(seen["topic"]), pc.invert(pc.is_in(seen["group_id"], unread))))
         return pa.concat_tables([read, before.filter(pc.is_in(before["group_id"], unread))])
-
-
-def _buckets(offset: dict[str, int]) -> int:
-    return offset.get("buckets", _OLD_BUCKETS)
 
 
 def changes(before: Any, now: Any) -> list[Any]:

@@ -1,10 +1,8 @@
-"""What a job in a task may delete and must not overlook, on object stores and on servers with folders."""
+"""What a job in a task may delete and must not overlook on object stores."""
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -13,29 +11,13 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem  # type: ignore[import-untyped]
 from s3fs import S3FileSystem
 
-from airflow_kafka_groups.arrow.errors import StorageError
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
-from tests.lab.servers.sftp_server import SftpServer, sftp_path
 
 OLDEST = f"{CLUSTER}/manifests/{snapshot_id(0)}.json"
-
-
-class Denying(MemoryFileSystem):  # type: ignore[misc]  # fsspec has no types
-    """A server, such as an SMB share, with a folder that this user may not list."""
-
-    protocol = "smb"
-    store: ClassVar[dict[str, Any]] = {}
-    pseudo_dirs: ClassVar[list[str]] = [""]
-
-    def ls(self, path: str, detail: bool = True, **more: Any) -> Any:
-        """Refuse that of a snapshot."""
-        if path.rstrip("/").endswith("/data/one"):
-            raise PermissionError(13, "Permission denied", path)
-        return super().ls(path, detail, **more)
 
 
 class Azure(MemoryFileSystem):  # type: ignore[misc]
@@ -53,13 +35,6 @@ class Azure(MemoryFileSystem):  # type: ignore[misc]
 def judged(base: Any, *more: str, cluster: str = CLUSTER) -> dict[str, Any]:
     arguments = ["--base", str(base), "--cluster", cluster, "--min-idle-seconds", "3600", *more]
     return run_plain_job(["judge_staleness", *arguments], base, "it is tried out")
-
-
-@pytest.fixture
-def served(store: Path, tmp_path: Path) -> Path:
-    """Return the folder of a server, with the snapshots in the folder ``kafka``."""
-    shutil.copytree(store, tmp_path / "served" / "kafka")
-    return tmp_path / "served"
 
 
 @pytest.mark.safety
@@ -80,33 +55,6 @@ def test_an_object_with_the_name_of_a_folder_of_verdicts_is_not_deleted(bucket: 
     bucket.fs.invalidate_cache()
     assert bucket.fs.find(f"{bucket.path}/out") == [f"{bucket.path}/out"]
     assert bucket.fs.cat_file(f"{bucket.path}/out") == b"somebody else's"
-
-
-@pytest.mark.safety
-def test_a_file_of_a_server_with_folders_named_by_output_is_not_deleted(served: Path) -> None:
-    with SftpServer(served) as server:
-        base = sftp_path(server)
-        with pytest.raises(ConfigurationError, match=r"has .*\.json, which this job did not write and would delete"):
-            judged(base, "--output", f"{base}/{OLDEST}")
-    assert (served / "kafka" / OLDEST).is_file()
-
-
-def test_all_clusters_of_a_server_with_folders_are_judged(served: Path) -> None:
-    with SftpServer(served) as server:
-        assert judged(sftp_path(server), cluster="*")["clusters"][CLUSTER]["groups"] == 3
-
-
-@pytest.mark.safety
-def test_a_folder_that_cannot_be_listed_is_no_snapshot_without_files() -> None:
-    attach("smb", conn_id="denying", fs=Denying())
-    base = ObjectStoragePath("smb://denying@/kafka")
-    storage = JobStorage(base, str(base))
-    for name in ("two", "one"):
-        base.fs.pipe_file(f"/kafka/data/{name}/part-0.parquet", b"rows")
-        if name == "two":
-            assert storage.files_below(f"{base}/data") == {("two", "part-0.parquet"): 4}
-    with pytest.raises(StorageError, match=r"^smb://[^ ]*kafka/data/one could not be listed: PermissionError"):
-        storage.files_below(f"{base}/data")
 
 
 def test_a_folder_on_azure_is_no_file() -> None:

@@ -23,7 +23,6 @@ from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
 from tests.lab.servers.object_store import BUCKET, ObjectStore
-from tests.lab.servers.sftp_server import SftpServer, sftp_path
 
 VERDICTS = {"stale": "stale", "moving": "moving", "new": "settling"}
 
@@ -174,16 +173,6 @@ def test_a_key_that_is_wrong_or_expired_is_not_to_be_given_access(bucket: Any, s
             judging(bucket).execute({})
     finally:
         s3.heal()
-
-
-def test_a_server_with_folders_is_judged_as_well(store: Path, tmp_path: Path) -> None:
-    (tmp_path / "served").mkdir()
-    shutil.copytree(store, tmp_path / "served" / "kafka")
-    with SftpServer(tmp_path / "served") as server:
-        base = sftp_path(server)
-        run_plain_job(["judge_staleness", *asked(base)], base, "it is tried out")
-        summary = run_plain_job(["judge_staleness", *asked(base)], base, "it is tried out")
-    assert (summary["snapshots_reduced"], summary["verdicts"]["stale"]) == (0, 1)
 
 
 @pytest.mark.parametrize(("base", "more"), [("/store", {"kafka": "required"}), ("/store", {"table": "lake.verdicts"})])

@@ -18,12 +18,13 @@ from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
+from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene
 
 
 def open_as_object(field: str, value: Any) -> ObjectStoragePath:
-    return ObjectStoragePath("file://" + str(value).removeprefix("file://"))
+    return ObjectStoragePath(value) if "://" in str(value) else busy_store(Path(value))[1]
 
 
 def test_every_step_works_on_object_storage(admin: FakeAdmin, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,7 +34,7 @@ def test_every_step_works_on_object_storage(admin: FakeAdmin, tmp_path: Path, mo
     snapshot_id = scene.take_snapshot(tmp_path)
     scene.judge(tmp_path, snapshot_id, stale=("a", "b"))
     planned = scene.plan(tmp_path, max_share=1)
-    assert planned["plan_path"].startswith("file://")
+    assert planned["plan_path"].startswith("busy://")
     of_plan = {"plan_id": planned["plan_id"], "plan_digest": planned["digest"]}
     scene.back_up(tmp_path, planned)
     done = DeleteGroupsOperator(task_id="t", **place, **of_plan).execute({})

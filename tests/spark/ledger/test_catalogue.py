@@ -186,7 +186,7 @@ def test_what_a_killed_run_left_out_is_added_by_the_next(spark: SparkSession, da
     assert counts(spark, "akg.observations", "snapshot_id") == {snapshot_id(0): 2, snapshot_id(1): 2}
 
 
-def test_observations_made_anew_replace_those_of_an_earlier_version(
+def test_observations_made_anew_replace_those_of_another_version(
     spark: SparkSession, database: str, tmp_path: Path
 ) -> None:
     """They are as many, and have other digests: beside newer ones, each group would seem to have moved."""
@@ -202,7 +202,7 @@ def test_observations_made_anew_replace_those_of_an_earlier_version(
     pq.write_table(rows.set_column(rows.column_names.index("digest_xor"), "digest_xor", earlier), file)
     file.with_name(f".{file.name}.crc").unlink()
     for path in (tmp_path / CLUSTER / "summaries" / "observations").glob("*.json"):
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 1}))
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"format": 2}))
     assert judge(tmp_path, *table, spark=spark)["snapshots_reduced"] == 3
     assert spark.table("akg.observations").select("digest_xor").distinct().count() == 1
 

@@ -140,15 +140,9 @@ def test_a_snapshot_of_some_groups_that_is_judged_itself_is_not_in_the_table_of_
     """A clean-up of named groups judges its own one, in which all others would seem to be gone."""
     observations = CatalogueTable(spark, f"{database}.observations", OBSERVATION_SCHEMA)
     given = ["--base", tmp_path.as_uri(), "--cluster", CLUSTER, "--min-idle-seconds", str(HOUR)]
-    of_others = spark.createDataFrame([("x",)], "group_id string")
-    by_an_earlier_version = of_others.selectExpr(
-        "group_id", *(f"NULL AS {name}" for name in OBSERVATION_SCHEMA.names if name != "group_id")
-    )
     for number, names, scope in ((0, "ab", {}), (1, "a", {"group_ids": ["a"]}), (2, "ab", {})):
         rows = [row for name in names for row in seen(number, group=name)]
         name = write_snapshot(tmp_path, number, rows, **({"scope": scope} if scope else {}))
-        if scope:
-            observations.replace(CLUSTER, by_an_earlier_version, {name: 1})
         more = ["--observations-table", f"{database}.observations", "--snapshot-id", name]
         judge_staleness.run(spark, judge_staleness.parse_arguments([*given, *more]))
         counts = {snapshot_id(each): 2 for each in (0, number) if each != 1}

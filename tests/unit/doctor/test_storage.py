@@ -7,10 +7,9 @@ from collections import namedtuple
 from pathlib import Path
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_groups.doctor import storage
-from airflow_kafka_groups.doctor.finding import Report, Status, worst
+from airflow_kafka_groups.doctor.finding import Report, Status
 from airflow_kafka_groups.doctor.storage import examine_storage
 from airflow_kafka_groups.maintenance import durable_files
 
@@ -29,14 +28,6 @@ def test_a_good_folder_passes_and_nothing_stays_in_it(tmp_path: Path) -> None:
     assert list(checks) == ["storage", "exclusive creation", "listing", "free space"]
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
     assert set(found(tmp_path / "new")) == set(checks)
-
-
-def test_a_url_of_the_same_folder_is_the_same(tmp_path: Path) -> None:
-    report = Report()
-    examine_storage(ObjectStoragePath(f"file://{tmp_path}"), report)
-    assert worst(report.findings) is not Status.FAILED
-    assert "free space" in {finding.check for finding in report.findings}
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_file_where_the_folder_should_be_is_a_finding(tmp_path: Path) -> None:

@@ -41,7 +41,15 @@ def test_what_is_no_absolute_place_is_refused(value: Any) -> None:
 
 def test_a_kind_of_storage_without_its_provider_says_what_to_install() -> None:
     with pytest.raises(ConfigurationError, match=r"storage_path.*Install the provider"):
-        open_path("storage_path", "nostore://bucket/x")
+        open_path("storage_path", "gs://bucket/x")
+
+
+@pytest.mark.parametrize("scheme", ["sftp", "ssh", "webdav", "smb", "hdfs", "webhdfs", "https", "memory", "oss"])
+def test_another_storage_is_refused_with_what_is_supported(scheme: str) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        open_path("storage_path", f"{scheme}://my_conn@host/kafka")
+    assert f"storage_path (got '{scheme}://my_conn@host/kafka')" in str(caught.value)
+    assert "local disk or NFS (/data/groups), S3 (s3://), Google Cloud Storage (gs://) or Azure" in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -69,10 +77,10 @@ KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nhidden\n-----END OPENSSH PRIVATE KEY
 @pytest.mark.parametrize(
     "error",
     [
-        FileNotFoundError(2, "No such file or directory", KEY),  # Airflow's provider of SFTP takes a key for its path
+        FileNotFoundError(2, "No such file or directory", KEY),
         PermissionError("Permission denied for user me on host files"),
         ConnectionRefusedError(111, "Connect call failed"),
-        TypeError("SSHFileSystem.__init__() missing 1 required positional argument: 'host'"),
+        TypeError("GCSFileSystem.__init__() missing 1 required positional argument: 'project'"),
         LookupError("The conn_id `my_conn` isn't defined"),
         ValueError(f"not a key: {KEY}"),
     ],
@@ -85,37 +93,29 @@ def test_a_storage_that_cannot_be_opened_is_named_and_shows_no_key(
 
     monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
     monkeypatch.setattr(store, "_STORE_CACHE", {})
-    with pytest.raises((StorageError, ConfigurationError), match=r"sftp://my_conn@files/kafka") as caught:
-        open_path("storage_path", "sftp://my_conn@files/kafka")
+    with pytest.raises((StorageError, ConfigurationError), match=r"gs://my_conn@files/kafka") as caught:
+        open_path("storage_path", "gs://my_conn@files/kafka")
     assert "hidden" not in "".join(traceback.format_exception(caught.value))
 
 
-def test_a_storage_whose_client_is_not_sshs_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As that of SharePoint, an HTTP client, which has ``is_closed`` as an attribute: it was called."""
-    opened = SimpleNamespace(client=SimpleNamespace(is_closed=False), protocol="sftp")
-    monkeypatch.setattr("airflow.sdk.io.get_fs", lambda *_, **__: opened)
-    monkeypatch.setattr(store, "_STORE_CACHE", {})
-    assert open_path("storage_path", "sftp://my_conn@files/kafka").name == "kafka"
-
-
 def test_a_key_that_cannot_be_parsed_needs_no_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As of SFTP and Google: they raise the kind of error that Airflow raises where it does not know the storage."""
+    """As of Google: it raises the kind of error that Airflow raises where it does not know the storage."""
 
     def fail(*_: Any, **__: Any) -> None:
         raise ValueError("Invalid private key")
 
     monkeypatch.setattr("airflow.sdk.io.get_fs", fail)
-    monkeypatch.setattr("airflow.sdk.io.has_fs", lambda scheme: scheme == "sftp")
+    monkeypatch.setattr("airflow.sdk.io.has_fs", lambda scheme: scheme == "gs")
     monkeypatch.setattr(store, "_STORE_CACHE", {})
     with pytest.raises(StorageError, match=r"could not be opened: ValueError: Invalid private key. Check .*connection"):
-        open_path("storage_path", "sftp://my_conn@files/kafka")
+        open_path("storage_path", "gs://my_conn@files/kafka")
 
 
 @pytest.mark.parametrize(
     "url",
     [
-        *("nostore://my_conn@bucket/x", "nostore://host:9000/a@b", "nostore://my_conn@host:9000/a"),
-        *("nostore://b/x:y@z", "nostore://b/x?design=1"),
+        *("gs://my_conn@bucket/x", "gs://my_conn@host:9000/a"),
+        *("gs://b/x:y@z", "gs://b/x?design=1"),
     ],
 )
 def test_a_connections_id_and_a_port_are_no_passwords(url: str) -> None:

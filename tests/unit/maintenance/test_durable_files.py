@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
 from airflow_kafka_groups.maintenance.durable_files import (
@@ -24,9 +23,9 @@ from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
 from tests.fakes.network_folder import NetworkFolder
 
 
-@pytest.fixture(params=["path", "file://"])
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
-    return tmp_path / "a" / "b" if request.param == "path" else ObjectStoragePath(f"file://{tmp_path}/a/b")
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "a" / "b"
 
 
 def test_a_file_is_created_once_and_never_replaced(folder: Any) -> None:
@@ -72,7 +71,7 @@ def test_what_another_machine_has_created_on_nfs_is_there_also_where_it_was_abse
 ) -> None:
     """An absence is remembered for up to a minute: of the switch STOP, of a later run, of the record of a restore."""
     create_file(folder / "new" / "one", b"x")
-    mount, local = NetworkFolder(monkeypatch), Path(str(folder).removeprefix("file://"))
+    mount, local = NetworkFolder(monkeypatch), folder
     for hidden in ({local / "new" / "one"}, {local / "new", local / "new" / "one"}):
         mount.hidden = set(hidden)
         assert read_file(folder / "new" / "one") == b"x"

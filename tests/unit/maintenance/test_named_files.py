@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.sdk import ObjectStoragePath
 
 from airflow_kafka_groups.cli.connection import read_properties
 from airflow_kafka_groups.contracts.local_files import read_local
@@ -17,21 +15,19 @@ from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, Ma
 from airflow_kafka_groups.maintenance.deletion.audit import read_end
 from airflow_kafka_groups.maintenance.journal.files import LARGEST_ENTRY
 from airflow_kafka_groups.maintenance.named_files import read_named
-from airflow_kafka_groups.maintenance.plain_stores import require_file
 from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
 from airflow_kafka_groups.transport.pem import Pem
 from tests.fakes.refusing_path import RefusingPath
 
 
-@pytest.mark.parametrize("store", [Path, lambda path: ObjectStoragePath(f"file://{path}")])
-def test_no_more_than_the_limit_is_read(store: Any, tmp_path: Path) -> None:
+def test_no_more_than_the_limit_is_read(tmp_path: Path) -> None:
     path = tmp_path / "named"
-    assert read_named(store(path), "it", 3, MaintenanceError) is None
+    assert read_named(path, "it", 3, MaintenanceError) is None
     path.write_bytes(b"abc")
-    assert read_named(store(path), "it", 3, MaintenanceError) == b"abc"
+    assert read_named(path, "it", 3, MaintenanceError) == b"abc"
     os.truncate(path, 14 << 30)
     with pytest.raises(MaintenanceError, match=r"it is too large: .*named has more than 3 bytes"):
-        read_named(store(path), "it", 3, MaintenanceError)
+        read_named(path, "it", 3, MaintenanceError)
 
 
 def test_neither_in_an_object_store(tmp_path: Path) -> None:
@@ -40,13 +36,6 @@ def test_neither_in_an_object_store(tmp_path: Path) -> None:
     assert read_named(path, "it", 4, MaintenanceError) == b"abcd"
     with pytest.raises(MaintenanceError, match="too large"):
         read_named(path, "it", 3, MaintenanceError)
-
-
-@pytest.mark.parametrize(("kind", "error"), [("other", "a device or a pipe"), ("directory", "Is a directory")])
-def test_a_store_with_folders_is_asked_what_it_is_about_to_open(kind: str, error: str) -> None:
-    """To open a pipe on an SFTP server is to wait for whoever writes to it."""
-    with pytest.raises(OSError, match=error):
-        require_file(SimpleNamespace(info=lambda key: {"type": kind}), "/a/pipe")
 
 
 @pytest.mark.parametrize("read", [read_end, lambda path: read_result(path, "b")])

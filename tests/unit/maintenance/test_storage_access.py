@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import traceback
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -15,7 +13,7 @@ from airflow_kafka_groups.maintenance.cluster_folders import other_folders
 from airflow_kafka_groups.maintenance.json_files import is_there, read_json
 from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
 from airflow_kafka_groups.maintenance.storage import Layout, storage_errors
-from airflow_kafka_groups.maintenance.storage_access import make_folder, without_secrets
+from airflow_kafka_groups.maintenance.storage_access import without_secrets
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
@@ -25,14 +23,6 @@ def test_of_a_full_disk_the_remedy_is_room(tmp_path: Path, number: int) -> None:
         storage_errors("written", tmp_path),
     ):
         raise OSError(number, "No space left on device")
-
-
-@pytest.mark.parametrize(("protocol", "made"), [("s3", 0), ("gs", 0), ("abfss", 0), ("hdfs", 1), ("file", 1)])
-def test_no_folder_is_made_where_that_would_make_a_bucket(protocol: str, made: int) -> None:
-    calls: list[Any] = []
-    folder: Any = SimpleNamespace(protocol=protocol, mkdir=lambda **how: calls.append(how))
-    make_folder(folder)
-    assert len(calls) == made
 
 
 SECRET = "s3cr3t-t0ken/x+y=="

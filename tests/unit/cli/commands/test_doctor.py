@@ -122,17 +122,17 @@ def test_without_a_storage_the_rest_is_examined(cli: Cli, monkeypatch: pytest.Mo
 
 
 def test_a_storage_that_cannot_be_opened_is_a_finding(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Such as SFTP with a wrong password, whose library connects at once."""
+    """Such as one whose library logs in at once."""
 
     def refuse(*_: Any) -> Any:
         raise PermissionError("Permission denied for user ann")
 
     monkeypatch.setattr("airflow.sdk.io.get_fs", refuse)
-    code, found, _ = cli("doctor", "--storage-path", "sftp://my_conn@/kafka")
+    code, found, _ = cli("doctor", "--storage-path", "gs://my_conn@bucket/kafka")
     assert (code, checks(found)["storage"]) == (1, "failed")
     assert checks(found)["brokers"] == checks(found)["Airflow"] == "ok", "the rest is examined"
     (storage,) = [row for row in found if row["check"] == "storage"]
-    assert "sftp://my_conn@/kafka could not be opened: PermissionError" in storage["text"]
+    assert "gs://my_conn@bucket/kafka could not be opened: PermissionError" in storage["text"]
 
 
 def test_a_connection_that_refuses_every_change_is_not_all_well(

@@ -48,7 +48,7 @@ def of_another_task(storage: Path) -> bytes:
 
 @pytest.mark.parametrize("kind", ["", "restore-"])
 def test_what_a_killed_task_left_half_written_stops_no_other_task(tmp_path: Path, admin: FakeAdmin, kind: str) -> None:
-    """On SMB or HDFS a file is there before all of it is."""
+    """On a disk without hard links a file is there before all of it is."""
     whole = of_another_task(tmp_path)
     put(tmp_path, whole[:-20], kind=kind)
     assert shift(tmp_path)["counts"]["changed"] == 2

@@ -7,16 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
 import pytest
-from airflow import sdk
-from airflow.sdk.io import attach
 
-from airflow_kafka_groups.maintenance.durable_files import list_names
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits
-from airflow_kafka_groups.maintenance.file_pruning.prune import prune as prune_files
-from airflow_kafka_groups.maintenance.storage import Layout, write_file, write_json
+from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileSet
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from tests.unit.operators import scene
 
@@ -182,18 +175,3 @@ def test_what_somebody_else_put_beside_it_keeps_the_set(tmp_path: Path) -> None:
         write(tmp_path, f"manifests/{snapshot_id}.json", {"snapshot_id": snapshot_id})
     assert prune(tmp_path)["removed"]["snapshot"] == 0
     assert mine.exists()
-
-
-def test_where_a_store_has_real_folders_a_set_is_removed_once() -> None:
-    """SFTP and HDFS have them, as this store of fsspec: what was left of a set was found and removed again each day."""
-    attach("memory", fs=fsspec.filesystem("memory"))
-    storage = sdk.ObjectStoragePath(f"memory://pruned/{new_id()}")
-    layout, newest = Layout(storage, scene.CLUSTER), new_id()
-    for snapshot_id in (OLD, newest):
-        content = {"format": 1, "cluster": scene.CLUSTER, "snapshot_id": snapshot_id}
-        write_json(layout.manifests, f"{snapshot_id}.json", content)
-        write_file(layout.snapshot_data(snapshot_id), "part-00000.parquet", b"rows")
-    limits = PruningLimits(days={FileKind.SNAPSHOT: 60}, keep_newest=1)
-    found = [prune_files(layout, limits, now=datetime.now(UTC), dry_run=False).removed["snapshot"] for _ in range(2)]
-    assert found == [(OLD,), ()]
-    assert list_names(layout.root / "data") == [newest]
