@@ -38,6 +38,10 @@ class Patience:
         """Note that a broker has answered, or that nobody waits for it any more."""
         self._since.pop(broker_id, None)
 
+    def extend(self, seconds: float) -> None:
+        """Put the end of all waiting off, by time in which no answer was looked for."""
+        self._since = {broker_id: since + seconds for broker_id, since in self._since.items()}
+
     def is_silent(self, broker_id: BrokerId) -> bool:
         """Return whether others are better asked what any broker knows."""
         return time.monotonic() - self._since.get(broker_id, math.inf) > LAST_TRY
@@ -53,15 +57,17 @@ class Patience:
         return max(since + self.seconds, (now if begun is None else begun) + LAST_TRY) - now
 
     async def wait(self, answer: Awaitable[T], broker_id: BrokerId | None) -> T:
-        """Wait for an answer as long as its broker may be waited for. Raises ``ConnectionFailedError`` after that.
+        """Wait for an answer as long as a silent broker may be waited for. Raises ``ConnectionFailedError`` after that.
 
-        :param broker_id: the broker; ``None`` if it is not known yet, and is waited for in any case.
+        The answer of another broker has a timeout of its own.
+
+        :param broker_id: the broker; ``None`` if it is not known yet.
         """
         if broker_id is None:
             return await answer
         self.asked(broker_id)
         try:
-            async with asyncio.timeout(self.left(broker_id)):
+            async with asyncio.timeout(self.left(broker_id) if self.is_silent(broker_id) else None):
                 found = await answer
         except TimeoutError as error:
             raise ConnectionFailedError(f"broker {broker_id}", "it answers nothing, as in the calls before") from error

@@ -124,7 +124,9 @@ class Calls:
                     yield batch
                     if progress is not None:
                         progress(start + len(window) - driver.remaining, len(group_ids))
-                    driver.extend(clock() - handed_over)
+                    taken = clock() - handed_over
+                    driver.extend(taken)
+                    self.cluster.patience.extend(taken)
             self._learn(driver)
 
     async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:

@@ -92,6 +92,8 @@ async def test_a_change_that_was_sent_is_waited_for_all_the_same() -> None:
 
 async def test_an_answer_is_waited_for_as_long_as_is_left() -> None:
     waiting = Patience(0.3)
+    waiting.asked(7)
+    await asyncio.sleep(0.15)
     with pytest.raises(ConnectionFailedError, match="broker 7"):
         await waiting.wait(asyncio.sleep(5), 7)
     began = time.monotonic()

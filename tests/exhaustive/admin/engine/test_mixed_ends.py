@@ -16,6 +16,7 @@ from airflow_kafka_groups.admin.engine.driver import AdminDriver
 from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
 from airflow_kafka_groups.admin.engine.limits import DriverLimits
 from airflow_kafka_groups.admin.engine.runner import _Exchanges
+from airflow_kafka_groups.cluster.patience import Patience
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     KafkaGroupsError,
@@ -99,6 +100,7 @@ class World:
     config = SimpleNamespace(request_timeout=1.0)
     versions = SimpleNamespace(choose=lambda _api: 7)
     usable = True
+    patience = Patience(60.0)
 
     def __init__(self) -> None:
         self.under_way: list[Sent] = []
