@@ -1,6 +1,6 @@
 """How far a group is behind, and what is odd about it. Pure.
 
-Lag is never negative and never guessed: where end minus committed would be, the flag says why there is no number.
+Lag counts the records that can still be read, is never negative and never guessed: the flag explains a missing number.
 """
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ LogOffsets = Mapping[TopicPartition, ListedOffset | KafkaGroupsError]
 class LagFlag(StrEnum):
     """A remark about one partition of a group.
 
-    ``RECREATED``: committed beyond the end; the topic was recreated or truncated. ``DATA_LOST``: committed below the
-    log start; what lay between is gone, unread. ``UNKNOWN``: the log's ends could not be read.
+    ``BEYOND_END``: committed beyond the end; the topic was recreated or truncated, or the offset is of another cluster.
+    ``DATA_LOST``: committed below the log start; what lay between is gone, unread. ``UNKNOWN``: the log's ends could
+    not be read.
     """
 
     OK = "ok"
     NO_COMMIT = "no_commit"
-    RECREATED = "recreated"
+    BEYOND_END = "beyond_end"
     DATA_LOST = "data_lost"
     UNKNOWN = "unknown"
 
@@ -35,7 +36,7 @@ class PartitionLag:
     """The lag of a group in one partition.
 
     :param messages: records from the committed offset (or the log start, if that is later) to the end; ``None`` where
-        there is no commit, the topic was recreated, or an end is not known.
+        there is no commit, it is beyond the end, or an end is not known.
     :param lost: records below the log start that the group never read.
     """
 
@@ -45,7 +46,9 @@ class PartitionLag:
 
 
 def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> PartitionLag:
-    """Compare a committed offset with the ends of the log.
+    """Compare a committed offset with the ends of the log: the package's one definition of lag.
+
+    ``arrow.counting`` has it for columns.
 
     :param committed: the committed offset; ``None`` or negative where there is none.
     :param bounds: the log start and the end offset; ``None`` where one of them could not be read.
@@ -56,17 +59,17 @@ def partition_lag(committed: int | None, bounds: tuple[int, int] | None) -> Part
         return PartitionLag(LagFlag.UNKNOWN)
     start, end = bounds
     if committed > end:
-        return PartitionLag(LagFlag.RECREATED)
-    if committed < start:
-        return PartitionLag(LagFlag.DATA_LOST, end - start, start - committed)
-    return PartitionLag(LagFlag.OK, end - committed)
+        return PartitionLag(LagFlag.BEYOND_END)
+    # Retention may have removed records between the two answers, so that the start is beyond the end.
+    first = min(max(committed, start), end)
+    return PartitionLag(LagFlag.DATA_LOST if first > committed else LagFlag.OK, end - first, first - committed)
 
 
 class LogBounds:
     """Where logs start and end, by topic and partition number, for many groups that read them.
 
     :param ends: the end offsets. Ask for them after the committed offsets are read: a commit that is newer than the
-        end offset looks like a recreated topic.
+        end offset looks like one beyond the end.
     """
 
     __slots__ = ("_by_topic", "_columns")
@@ -79,9 +82,7 @@ class LogBounds:
             if not isinstance(start, ListedOffset) or not isinstance(end, ListedOffset):
                 continue
             if start.offset >= 0 and end.offset >= 0:
-                # Retention may have removed records between the two answers, so that the start is beyond the end.
-                bounds = (min(start.offset, end.offset), end.offset)
-                self._by_topic.setdefault(key.topic, {})[key.partition] = bounds
+                self._by_topic.setdefault(key.topic, {})[key.partition] = start.offset, end.offset
 
     def of_topic(self, topic: str) -> Mapping[int, tuple[int, int]]:
         """Return start and end of each partition of a topic where both are known."""
@@ -140,9 +141,9 @@ class GroupLag:
         return None if self._sums is None else self._sums[0]
 
     @property
-    def behind(self) -> int | None:
-        """``messages`` and the records that were removed unread; ``None`` where ``messages`` is."""
-        return None if self._sums is None else sum(self._sums)
+    def lost(self) -> int | None:
+        """The sum of what was removed unread, which is no part of ``messages``; ``None`` where ``messages`` is."""
+        return None if self._sums is None else self._sums[1]
 
 
 def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
@@ -156,14 +157,12 @@ def _sums(offsets: GroupOffsets, bounds: LogBounds) -> tuple[int, int] | None:
             messages += sum(ends) - sum(committed_offsets)
             continue
         for start, committed, end in zip(starts, committed_offsets, ends, strict=True):
-            if committed < 0:
-                continue
-            if committed > end:
+            found = partition_lag(committed, (start, end))
+            if found.messages is not None:
+                messages += found.messages
+                lost += found.lost
+            elif found.flag is not LagFlag.NO_COMMIT:
                 return None
-            if committed < start:
-                lost += start - committed
-                committed = start
-            messages += end - committed
     return messages, lost
 
 

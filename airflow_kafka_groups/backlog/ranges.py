@@ -23,7 +23,7 @@ class BacklogPolicy:
 
     :param on_no_commit: nothing is committed in a partition: ``fail``, ``from-start`` or ``from-end`` of the log.
     :param on_data_loss: retention removed unread records: ``fail`` or ``skip-to-start``.
-    :param on_beyond_end: the topic was recreated or truncated: ``fail``, ``from-start`` or ``skip``.
+    :param on_beyond_end: the commit is beyond the end, or the topic is another: ``fail``, ``from-start`` or ``skip``.
     :param on_missing_topic: a topic or partition with a commit no longer exists: ``fail`` or ``skip``.
     """
 
@@ -169,7 +169,7 @@ def _doubt(
     if commit.offset < log.start:
         return "on_data_loss", f"{where} is committed at {commit.offset}, and its log starts at {log.start}"
     if commit.offset > log.end:
-        what = f"{where} is committed at {commit.offset}, beyond its end {log.end}: the topic was recreated"
+        what = f"{where} is committed at {commit.offset}, beyond its end {log.end}"
         return "on_beyond_end", what
     return "", ""
 

@@ -32,10 +32,11 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
     :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
 
-    Returns ``{"groups", "total_lag", "lagging", "lagging_groups": {group: lag}, "unknown", "unknown_groups": {group:
-    reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they cannot be read, their topic was
-    recreated, a log end is unknown, or a group in ``group_ids`` has no committed offset or does not exist. Records that
-    were removed unread count as lag. Fails if a broker did not answer the listing of all groups.
+    Returns ``{"groups", "total_lag", "total_lost", "lagging", "lagging_groups": {group: lag}, "unknown",
+    "unknown_groups": {group: reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they
+    cannot be read, a commit is beyond the end, a log end is unknown, or a group in ``group_ids`` has no committed
+    offset or does not exist. ``total_lost`` counts the records that were removed unread: they are no lag, since nobody
+    can read them. Fails if a broker did not answer the listing of all groups.
     """
 
     group_ids = Argument(optional(read_group_ids))
@@ -83,18 +84,18 @@ class ListGroupLagOperator(KafkaGroupsOperator):
         lags: dict[str, int] = {}
         unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
         for group_id, lag in found.succeeded.items():
-            behind = lag.behind
             if self.group_ids is not None and not lag.committed_partitions:  # brokers answer so for any name
                 unknown[group_id] = "it has no committed offset: it does not exist, or has committed nothing yet"
-            elif behind is None:
-                unknown[group_id] = "its topic was recreated, or a log end is unknown"
+            elif lag.messages is None:
+                unknown[group_id] = "a commit is beyond the end of its log, or a log end is unknown"
             else:
-                lags[group_id] = behind
+                lags[group_id] = lag.messages
         most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
         lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > self.max_lag}
         counts = {
             "groups": len(found),
             "total_lag": sum(lags.values()),
+            "total_lost": sum(lag.lost or 0 for lag in found.succeeded.values()),
             "lagging": len(lagging),
             "unknown": len(unknown),
         }

@@ -39,8 +39,8 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
         Default false.
     :param require: ``"all"`` (default) of the groups, or ``"any"`` one of them.
 
-    A group that cannot be read, has no commit, or has committed past the end of a topic (recreated since) has not
-    reached anything. Only partitions with a commit count for the lag.
+    A group that cannot be read, has no commit, or has committed beyond the end of a topic has not reached anything.
+    Only partitions with a commit count for the lag; records that were removed unread are no lag.
     """
 
     targets = Argument(optional(read_partition_offsets))

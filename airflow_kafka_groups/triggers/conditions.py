@@ -186,8 +186,7 @@ def known_offset(listed: object) -> int | None:
 async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets], targets: Targets) -> dict[str, str]:
     """Return the groups that have not reached their targets, or not certainly, with the reason.
 
-    Of a group that has committed past the end of a partition, the topic was recreated or truncated, so what it has read
-    of it is not known.
+    What a group has read of a partition is not known if it has committed beyond the end.
 
     :param groups: the committed offsets, read before: a commit newer than the end offset would look like one past it.
         There is a target for each group.
@@ -210,8 +209,7 @@ async def short_of_targets(admin: AdminClient, groups: Mapping[str, GroupOffsets
 def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str | None:
     """Return why the lag is too high or unknown, ``None`` if it is known to be low enough.
 
-    Unknown: a group without commits, an end offset that cannot be read, a commit past the end (the topic was recreated,
-    so it is unknown what was read of it). Records that were removed unread count as lag.
+    Unknown: a group without commits, an end offset that cannot be read, a commit beyond the end.
     """
     summed = highest = 0
     for where, of_partition in lag.partitions.items():
@@ -219,9 +217,8 @@ def lagging(lag: GroupLag, *, total: int | None, partition: int | None) -> str |
             continue
         if of_partition.messages is None:
             return f"{where.topic}[{where.partition}]: the lag is unknown ({of_partition.flag.value})"
-        behind_by = of_partition.messages + of_partition.lost
-        summed += behind_by
-        highest = max(highest, behind_by)
+        summed += of_partition.messages
+        highest = max(highest, of_partition.messages)
     if not lag.committed_partitions:
         return "has no committed offsets"
     if total is not None and summed > total:

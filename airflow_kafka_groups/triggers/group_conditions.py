@@ -188,5 +188,5 @@ class NoProgress:
             if lag.messages is None:
                 waiting[group_id] = "the lag is unknown"
             elif lagging(lag, total=0, partition=None) is None:
-                waiting[group_id] = "has read everything"
+                waiting[group_id] = "has nothing left to read"
         return waiting

@@ -39,7 +39,7 @@ class LogPositions:
         """
         for where, value in offsets.items() if seconds is not None else ():
             of_partition = lag.partitions[where]
-            if value is None or (of_partition.messages == 0 and not of_partition.lost):
+            if value is None or of_partition.messages == 0:
                 continue  # has read everything
             recent = self.recent.get(where)
             if not isinstance(recent, ListedOffset):

@@ -152,12 +152,12 @@ class GroupWatch:
         matching: dict[str, str] = {}
         known = set()
         for group_id, result in found.items():
-            behind = None if result.value is None else result.value.behind
-            if behind is None:
+            lag = None if result.value is None else result.value.messages
+            if lag is None:
                 continue
             known.add(group_id)
-            if behind > self.max_lag:
-                matching[group_id] = f"lag {behind}"
+            if lag > self.max_lag:
+                matching[group_id] = f"lag {lag}"
         return matching, known
 
 

@@ -57,8 +57,8 @@ def test_they_do_what_they_say(bootstrap: str, dags: dict[str, Any], tmp_path: P
     assert states(run) == {"measure": "success", "alert": "failed"}
     assert result(run, "measure")["lagging_groups"] == {groups[0]: 10}
     assert asset_events("kafka_groups_lag")[-2:] == [
-        {"groups": 5, "total_lag": 5, "lagging": 0, "unknown": 0},
-        {"groups": 5, "total_lag": 14, "lagging": 1, "unknown": 0},
+        {"groups": 5, "total_lag": 5, "total_lost": 0, "lagging": 0, "unknown": 0},
+        {"groups": 5, "total_lag": 14, "total_lost": 0, "lagging": 1, "unknown": 0},
     ]
 
     # The drill restores four groups, one is out of its scope, and leaves nothing behind.

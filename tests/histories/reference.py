@@ -28,7 +28,7 @@ class Observation:
 
     @property
     def unknown(self) -> int:
-        return sum(None in self.ends[at] for at in self.offsets)
+        return len(self.offsets) - len(self._lags)
 
     @property
     def is_measured(self) -> bool:
@@ -36,17 +36,21 @@ class Observation:
 
     @property
     def lag(self) -> int | None:
-        found = [max(end - self.offsets[at][0], 0) for at, (_, end) in self._ends() if end is not None]
-        return sum(found) if found else None
+        return sum(lag for lag, _ in self._lags) if self._lags else None
 
     @property
     def lost(self) -> int | None:
-        found = [
-            max(start - self.offsets[at][0], 0)
-            for at, (start, end) in self._ends()
-            if start is not None and end is not None
+        return sum(lost for _, lost in self._lags) if self._lags else None
+
+    @property
+    def _lags(self) -> list[tuple[int, int]]:
+        """Return lag and what is lost of each partition where they are known."""
+        found = [(self.offsets[at][0], start, end) for at, (start, end) in self._ends()]
+        return [
+            (end - min(max(offset, start), end), min(max(offset, start), end) - offset)
+            for offset, start, end in found
+            if start is not None and end is not None and offset <= end
         ]
-        return sum(found) if found else None
 
     @property
     def log_start(self) -> int:

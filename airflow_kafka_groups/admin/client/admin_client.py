@@ -226,7 +226,7 @@ class AdminClient:
         """
         results = await self.list_consumer_group_offsets(many(groups, "groups"))
         partitions = partitions_of(results.succeeded.values())
-        # Not before all commits are read: one that is newer than the end offset would look like a recreated topic.
+        # Not before all commits are read: one that is newer than the end offset would look like one beyond it.
         starts, ends = await asyncio.gather(
             self.list_offsets(dict.fromkeys(partitions, OffsetSpec.earliest())),
             self.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest())),

@@ -1,6 +1,6 @@
 """Lag of groups: in messages from a snapshot's rows, and in seconds from the records' timestamps. No I/O.
 
-Messages are end minus committed, never negative and never guessed: the column ``flag`` explains a missing number.
+Messages are never negative and never guessed: the column ``flag`` explains a missing number.
 Seconds are the age of the first unread record; ``lag_seconds_method`` names its clock: the producer's (``CreateTime``)
 or the broker's (``LogAppendTime``). Tables of Arrow in, tables out, a part of the snapshot at a time.
 """
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from airflow_kafka_groups.arrow.counting import lag_and_lost
 from airflow_kafka_groups.arrow.errors import JobError
 from airflow_kafka_groups.arrow.offsets import Partition
 from airflow_kafka_groups.arrow.values import literal
@@ -51,19 +52,15 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
     group, known = rows["group_id"].combine_chunks(), owners or {}
     names = [known.get(name, UNOWNED) for name in group.dictionary.to_pylist()]
     offset, start, end = (rows[name] for name in ("committed_offset", "log_start", "log_end"))
-    reasons = pc.make_struct(
-        pc.or_(rows["error"].is_valid(), offset.is_null()),
-        pc.or_(start.is_null(), end.is_null()),
-        pc.greater(offset, end),
-        pc.less(offset, start),
-    )
-    flag = pc.case_when(reasons, "unreadable", "unknown", "recreated", "data_lost", "ok")
-    first, is_lost = pc.max_element_wise(offset, start), pc.equal(flag, "data_lost")
+    lag, lost = lag_and_lost(offset, start, end)
+    is_unreadable = pc.or_(rows["error"].is_valid(), offset.is_null())
+    no_end = pc.or_(start.is_null(), end.is_null())
+    reasons = pc.make_struct(is_unreadable, no_end, lag.is_null(), pc.not_equal(lost, 0))
     found = {
         "owner": pa.array(names, pa.string()).take(group.indices),
-        "flag": flag,
-        "lag": pc.if_else(pc.or_(is_lost, pc.equal(flag, "ok")), pc.subtract(end, first), _NO_NUMBER),
-        "lost": pc.if_else(is_lost, pc.subtract(start, offset), 0),
+        "flag": pc.case_when(reasons, "unreadable", "unknown", "beyond_end", "data_lost", "ok"),
+        "lag": pc.if_else(is_unreadable, _NO_NUMBER, lag),
+        "lost": pc.if_else(is_unreadable, 0, pc.fill_null(lost, 0)),
     }
     for name in ("lag", "lost"):  # neither is below zero, unless it wrapped
         for row in rows.filter(pc.less(found[name], 0)).slice(0, 1).to_pylist():
@@ -72,7 +69,7 @@ def partition_lag(rows: pa.Table, owners: Mapping[str, str] | None = None) -> pa
             raise JobError(f"{where} has offsets that cannot be right, more than 64 bits apart: {offsets}")
     kinds = {field.name: field.type for field in SCHEMA if not field.name.startswith("lag_seconds")}
     columns = {name: found[name] if name in found else rows[name].cast(kind) for name, kind in kinds.items()}
-    return pa.table({**columns, "first_offset": first})
+    return pa.table({**columns, "first_offset": pc.max_element_wise(offset, start)})
 
 
 def largest(lags: pa.Table, count: int) -> pa.Table:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.arrow import values
+from airflow_kafka_groups.arrow import counting, values
 from airflow_kafka_groups.arrow.ledger import snapshot_rows
 from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError, lacks_required, parts_of
 from airflow_kafka_groups.arrow.staleness import segments
@@ -31,7 +31,7 @@ from airflow_kafka_groups.contracts import columns
 from airflow_kafka_groups.contracts.arrow_schema import unchecked_schema
 from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
 
-CARRIED = (sys.modules[__name__], segments, snapshot_rows, values, columns)
+CARRIED = (sys.modules[__name__], segments, counting, snapshot_rows, values, columns)
 """The modules that a task needs."""
 
 _SCHEMA = unchecked_schema(OBSERVATION_COLUMNS)
@@ -40,6 +40,7 @@ _DIGEST_BITS_DROPPED = np.uint64(24)  # of 64: the remaining 40 bits allow a sum
 _SAME = ("group_type", "protocol_type", "state")
 """What all rows of a group say alike."""
 
+_OFFSETS = ("committed_offset", "log_start", "log_end")
 _TEXTS = ("group_id", *_SAME, "error")
 _REDUCED = pa.schema(dict.fromkeys(("snapshot_id", "file", "problem"), pa.string()) | {"observations": pa.binary()})
 REDUCED_SCHEMA = ", ".join(f"{field.name} {field.type}" for field in _REDUCED)
@@ -109,21 +110,21 @@ def combined(parts: Sequence[pa.Table]) -> pa.Table:
 def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
     """Reduce rows."""
     size = rows.num_rows
-    offset, start, end = (Numbers.of(rows[name]) for name in ("committed_offset", "log_start", "log_end"))
+    offset, start = (Numbers.of(rows[name]) for name in _OFFSETS[:2])
     committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
-    has_start, has_end = committed & start.known, committed & end.known
-    lag, lost = end.values - offset.values, start.values - offset.values
+    lag, lost = (Numbers.of(found) for found in counting.lag_and_lost(*(rows[name] for name in _OFFSETS)))
+    has_start, has_lag = committed & start.known, committed & lag.known
     digest = np.where(committed, _digests(rows, offset.values), np.uint64(0))
     numbers = {
         **{name: Numbers.of(rows[name]) for name in ("observed_at", "members", "coordinator")},
         "partitions": Numbers(committed.astype(np.int64)),
         "digest_xor": Numbers(digest.view(np.int64)),
         "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
-        "lag": Numbers(np.where(end.values > offset.values, lag, 0), has_end),  # a difference may be beyond 64 bits
-        "lag_unknown": Numbers((committed & ~(has_start & has_end)).astype(np.int64)),
-        "lost": Numbers(np.where(start.values > offset.values, lost, 0), has_start & has_end),
+        "lag": Numbers(lag.values, has_lag),
+        "lag_unknown": Numbers((committed & ~has_lag).astype(np.int64)),
+        "lost": Numbers(lost.values, has_lag),
         "log_start": Numbers(start.values, has_start),
-        "nearest": Numbers(-lost, has_start),
+        "nearest": Numbers(offset.values - start.values, has_start),
         "rows": Numbers(np.ones(size, np.int64)),
         "invalid": Numbers(lacks_required(rows).astype(np.int64)),
     }

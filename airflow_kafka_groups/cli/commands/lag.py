@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
     parser.add_argument(
         "--max-lag",
         metavar="N",
-        help="show groups whose lag plus lost exceeds N or is not known; exit code 3 if any",
+        help="show groups whose lag exceeds N or is not known; exit code 3 if any",
     )
 
 
@@ -42,9 +42,9 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
         args, lambda admin, ids: admin.list_consumer_group_lag(ids), "partitions"
     )
     there = [lag for name, lag in found.succeeded.items() if name not in missing]
-    lags = sorted(there, key=lambda lag: (-(lag.behind or 0), lag.group_id))
-    unknown = [lag.group_id for lag in lags if lag.behind is None]
-    too_much = [lag for lag in lags if most is not None and (lag.behind is None or lag.behind > most)]
+    lags = sorted(there, key=lambda lag: (-(lag.messages or 0), lag.group_id))
+    unknown = [lag.group_id for lag in lags if lag.messages is None]
+    too_much = [lag for lag in lags if most is not None and (lag.messages is None or lag.messages > most)]
     shown = lags if most is None else too_much
     if args.partitions:
         out.write(Table("partitions", OF_PARTITIONS, [row for lag in shown for row in _of_partitions(lag)]))
@@ -58,9 +58,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 def _of_groups(lags: Sequence[GroupLag]) -> Iterator[tuple[Any, ...]]:
     for lag in lags:
-        behind, messages = lag.behind, lag.messages
-        lost = None if behind is None or messages is None else behind - messages
-        yield lag.group_id, lag.committed_partitions, messages, lost
+        yield lag.group_id, lag.committed_partitions, lag.messages, lag.lost
 
 
 def _of_partitions(lag: GroupLag) -> Iterator[tuple[Any, ...]]:

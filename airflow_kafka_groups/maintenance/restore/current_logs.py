@@ -67,7 +67,7 @@ class CurrentLogs:
         start, end = found
         if end < old_end or start < old_start:
             shown = [None if known < 0 else known for known in (old_start, old_end)]
-            return f"the topic was recreated: its log is {start} to {end} and was {shown[0]} to {shown[1]}"
+            return f"the topic was recreated or truncated: its log is {start} to {end} and was {shown[0]} to {shown[1]}"
         if not start <= offset <= end:
             return f"offset {offset} is outside the log, {start} to {end}"
         return None

@@ -6,12 +6,13 @@ start.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any
 
+from airflow_kafka_groups.admin.lag import partition_lag
 from airflow_kafka_groups.contracts.arrow_schema import to_rows
 from airflow_kafka_groups.contracts.formats import FORMAT
 from airflow_kafka_groups.contracts.ids import new_id
@@ -34,7 +35,7 @@ _COLUMNS = ["topic", "partition", "committed_offset", "leader_epoch", "metadata"
 class FetchedBacklog:
     """The offsets of one group, written for a job.
 
-    :param offsets: the number of offsets between its commits and the log ends; ``None`` if an end is unknown.
+    :param offsets: its lag; ``None`` if a log end is unknown, or a commit is beyond one.
     """
 
     backlog_id: str
@@ -92,7 +93,7 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
         "observed_at": group["observed_at"].isoformat(),
         "partitions": [{name: row[name] for name in _COLUMNS} for row in rows],
     }
-    known = all(row["log_end"] is not None for row in rows)
+    lags = [_lag(row) for row in rows]
     return FetchedBacklog(
         backlog_id=backlog_id,
         group_id=group_id,
@@ -100,8 +101,13 @@ def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime
         result_path=folder / f"{backlog_id}-result.json",
         output_path=folder / backlog_id,
         partitions=len(rows),
-        offsets=sum(max(row["log_end"] - row["committed_offset"], 0) for row in rows) if known else None,
+        offsets=None if None in lags else sum(lag or 0 for lag in lags),
     )
+
+
+def _lag(row: Mapping[str, Any]) -> int | None:
+    bounds = row["log_start"], row["log_end"]
+    return partition_lag(row["committed_offset"], None if None in bounds else bounds).messages
 
 
 def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from airflow_kafka_groups.arrow.counting import lag_and_lost
 from airflow_kafka_groups.arrow.values import literal
 from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
 from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns, columns
@@ -42,14 +43,6 @@ def batches(
 
     schema = arrow_schema(columns)
     for named in rows.chunks(groups, log_ends, _ROWS_PER_BATCH):
-        named["lag"] = _lag(named["committed_offset"], named["log_start"], named["log_end"])
+        named["lag"], _ = lag_and_lost(*(named[name] for name in ("committed_offset", "log_start", "log_end")))
         named["cluster_id"] = pa.repeat(literal(cluster_id, pa.string()), len(named["group_id"]))
         yield pa.record_batch([named[name] for name in schema.names], schema=schema)
-
-
-def _lag(committed: Any, start: Any, end: Any) -> Any:
-    """Count what is left to read, as ``admin.lag`` does: from the log start if that is later, null beyond the end."""
-    import pyarrow.compute as pc
-
-    behind = pc.subtract(end, pc.max_element_wise(committed, start, skip_nulls=False))
-    return pc.if_else(pc.less_equal(committed, end), behind, literal(None, behind.type))

@@ -178,10 +178,11 @@ def test_lag_is_measured_and_told(admin: FakeAdmin, received: Callable[[], dict[
     assert found == {
         "groups": 3,
         "total_lag": 11,
+        "total_lost": 0,
         "lagging": 1,
         "unknown": 1,
         "lagging_groups": {"b": 6},
-        "unknown_groups": {"gone-topic": "its topic was recreated, or a log end is unknown"},
+        "unknown_groups": {"gone-topic": "a commit is beyond the end of its log, or a log end is unknown"},
     }
     name = "kafka_groups_default.lag"
     assert received() == {

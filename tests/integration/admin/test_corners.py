@@ -155,7 +155,7 @@ async def test_lag_and_its_flags(any_kafka: KafkaCluster) -> None:
     lag = results["corner-lagging"].unwrap()
     assert [lag.partitions[part].flag for part in parts] == [
         LagFlag.OK,
-        LagFlag.RECREATED,
+        LagFlag.BEYOND_END,
         LagFlag.NO_COMMIT,
         LagFlag.DATA_LOST,
     ]

@@ -61,7 +61,7 @@ def test_messages_owners_and_flags(spark: SparkSession) -> None:
     assert found == {
         ("a.one", 0): ("team-a", "ok", 60, 0),
         ("a.one", 1): ("team-a", "ok", 0, 0),
-        ("a-two", 0): ("late", "recreated", None, 0),
+        ("a-two", 0): ("late", "beyond_end", None, 0),
         ("mon-7", 0): ("ops", "ok", 10, 0),
         ("mon-7x", 0): ("unowned", "unknown", None, 0),
         ("torn", 0): ("unowned", "unreadable", None, 0),
@@ -79,7 +79,7 @@ def test_seconds_name_their_method_and_sums_say_what_they_lack() -> None:
     assert found == {
         ("a.one", 0): (90.0, "first_unread_record:CreateTime"),
         ("a.one", 1): (0.0, "no_lag"),
-        ("a-two", 0): (None, "recreated"),
+        ("a-two", 0): (None, "beyond_end"),
         ("mon-7", 0): (None, "no_record_found"),
         ("mon-7x", 0): (None, "unknown"),
         ("torn", 0): (None, "unreadable"),

@@ -25,8 +25,8 @@ MAYBE = st.one_of(KNOWN, KNOWN, KNOWN, st.none(), st.just(KafkaGroupsError("gone
         (2, 3, 10, PartitionLag(LagFlag.DATA_LOST, 7, lost=1)),
         (0, 10, 10, PartitionLag(LagFlag.DATA_LOST, 0, lost=10)),
         (4, 12, 10, PartitionLag(LagFlag.DATA_LOST, 0, lost=6)),  # retention was at work between the two answers
-        (11, 0, 10, PartitionLag(LagFlag.RECREATED)),
-        (11, 12, 10, PartitionLag(LagFlag.RECREATED)),
+        (11, 0, 10, PartitionLag(LagFlag.BEYOND_END)),
+        (11, 12, 10, PartitionLag(LagFlag.BEYOND_END)),
         (None, 0, 10, PartitionLag(LagFlag.NO_COMMIT)),
         (None, None, None, PartitionLag(LagFlag.NO_COMMIT)),
         (5, None, 10, PartitionLag(LagFlag.UNKNOWN)),
@@ -58,24 +58,24 @@ def test_a_sum_with_an_unknown_part_is_unknown_and_one_without_a_commit_is_not()
     }
     bounds = LogBounds(dict.fromkeys(parts, ListedOffset(0)), ends)
     known = GroupLag(GroupOffsets.from_mapping("g", committed), bounds)
-    assert (known.group_id, known.messages, known.behind) == ("g", 6, 6)
+    assert (known.group_id, known.messages, known.lost) == ("g", 6, 0)
     unknown = GroupLag(GroupOffsets.from_mapping("g", committed | {parts[2]: OffsetAndMetadata(1)}), bounds)
-    assert (unknown.messages, unknown.behind) == (None, None)
+    assert (unknown.messages, unknown.lost) == (None, None)
     assert unknown.partitions[parts[2]].flag is LagFlag.UNKNOWN
 
 
-def test_the_lag_of_a_group_with_one_recreated_topic_is_unknown() -> None:
+def test_the_lag_of_a_group_with_one_commit_beyond_the_end_is_unknown() -> None:
     keys = [TopicPartition("t", 0), TopicPartition("u", 0)]
     bounds = LogBounds(dict.fromkeys(keys, ListedOffset(0)), dict(zip(keys, map(ListedOffset, (10, 4)), strict=True)))
     lag = GroupLag(GroupOffsets.from_mapping("g", dict.fromkeys(keys, OffsetAndMetadata(5))), bounds)
-    assert (lag.messages, lag.behind) == (None, None)
+    assert (lag.messages, lag.lost) == (None, None)
 
 
-def test_records_that_were_removed_unread_are_behind_and_no_messages() -> None:
+def test_records_that_were_removed_unread_are_lost_and_no_messages() -> None:
     key = TopicPartition("t", 0)
     bounds = LogBounds({key: ListedOffset(7)}, {key: ListedOffset(10)})
     lag = GroupLag(GroupOffsets.from_mapping("g", {key: OffsetAndMetadata(5)}), bounds)
-    assert (lag.messages, lag.behind) == (3, 5)
+    assert (lag.messages, lag.lost) == (3, 2)
 
 
 @given(
@@ -91,9 +91,9 @@ def test_the_sums_of_the_columns_are_those_of_the_partitions(
     numbers = [found.messages for found in counted if found.messages is not None]
     assert all(number >= 0 for number in numbers)
     if len(numbers) < len(counted):
-        assert (lag.messages, lag.behind) == (None, None)
+        assert (lag.messages, lag.lost) == (None, None)
     else:
-        assert (lag.messages, lag.behind) == (sum(numbers), sum(numbers) + sum(found.lost for found in counted))
+        assert (lag.messages, lag.lost) == (sum(numbers), sum(found.lost for found in counted))
 
 
 def test_partitions_are_asked_for_once_however_many_groups_read_them() -> None:

@@ -47,3 +47,11 @@ def test_a_lag_that_was_measured_is_not_lost_where_the_last_question_is_not_answ
     monkeypatch.setattr(admin, "sees_all_topics", lost)
     assert ListGroupLagOperator(task_id="t").execute({})["lagging_groups"] == {"orders": 2}
     assert "is not known: b1:9092" in capsys.readouterr().out
+
+
+def test_records_that_retention_removed_are_no_lag_and_are_counted_apart(admin: FakeAdmin) -> None:
+    """They were lag in the task and ``lost`` in the shell: a dead group grew worse for ever."""
+    admin.groups = {"dead": FakeGroup({TopicPartition("t", 0): 2})}
+    admin.log = (10, 10)
+    found = ListGroupLagOperator(task_id="t").execute({})
+    assert (found["total_lag"], found["total_lost"], found["lagging_groups"]) == (0, 8, {})

@@ -23,7 +23,7 @@ def lag_of(*committed: int) -> GroupLag:
     [
         ((10, -1), None),
         ((9, -1), "lag 1, must be at most 0"),
-        ((11, -1), "t[0]: the lag is unknown (recreated)"),
+        ((11, -1), "t[0]: the lag is unknown (beyond_end)"),
         ((-1, -1), "has no committed offsets"),
         ((), "has no committed offsets"),
     ],

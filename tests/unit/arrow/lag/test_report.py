@@ -31,7 +31,7 @@ Row = dict[str, Any]
 
 
 def random_rows(random: Random) -> list[SnapshotRow]:
-    """Make up groups of a snapshot: without ends, recreated, behind the log start, with errors, or contradictory."""
+    """Make up groups of a snapshot: without ends, beyond them, behind the log start, with errors, or contradictory."""
     rows = []
     for name in random.sample(GROUPS, random.randint(1, len(GROUPS))):
         offsets = {(random.choice("tuv"), number): random.choice([0, 3, 7, 9, 20]) for number in range(6)}
@@ -55,7 +55,7 @@ def slow_lag(row: SnapshotRow) -> tuple[str, int | None, int]:
     if start is None or end is None:
         return "unknown", None, 0
     if offset > end:
-        return "recreated", None, 0
+        return "beyond_end", None, 0
     if offset < start:
         return "data_lost", end - start, start - offset
     return "ok", end - offset, 0

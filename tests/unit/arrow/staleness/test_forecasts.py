@@ -50,7 +50,7 @@ CASES: dict[str, tuple[list[list[SnapshotRow]], dict[str, Any]]] = {
     ),
     "a log start that is not known now leaves nothing to tell": (
         [logs(3, (0, 100)), logs(4, (None, 200))],
-        NO_FORECAST | {"lag": 190, "lag_unknown": 1, "lost": None},
+        NO_FORECAST | {"lag": None, "lag_unknown": 1, "lost": None},
     ),
     "an observation with an end that is not known is passed over": (
         [logs(2, (0, None)), logs(3, (0, 100)), logs(4, (0, 101))],

@@ -39,9 +39,9 @@ def test_columns_are_all_or_nothing(logs: CurrentLogs, partitions: tuple[int, ..
         (10, (-1, -1), None),
         (0, (-1, -1), "offset 0 is outside the log, 1 to 10"),
         (11, (-1, -1), "offset 11 is outside the log, 1 to 10"),
-        (5, (2, 10), "the topic was recreated: its log is 1 to 10 and was 2 to 10"),
-        (5, (1, 11), "the topic was recreated: its log is 1 to 10 and was 1 to 11"),
-        (5, (-1, 11), "the topic was recreated: its log is 1 to 10 and was None to 11"),
+        (5, (2, 10), "the topic was recreated or truncated: its log is 1 to 10 and was 2 to 10"),
+        (5, (1, 11), "the topic was recreated or truncated: its log is 1 to 10 and was 1 to 11"),
+        (5, (-1, 11), "the topic was recreated or truncated: its log is 1 to 10 and was None to 11"),
     ],
 )
 def test_an_offset_goes_back_only_into_the_log_it_was_committed_for(
