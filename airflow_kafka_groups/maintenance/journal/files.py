@@ -40,7 +40,7 @@ T = TypeVar("T")
 FOLDER = "_journal"
 """Beside the clusters' folders, whose names begin with a letter or digit."""
 LARGEST_ENTRY = 1 << 29
-"""Bytes. Entries of earlier versions have the outcomes of all groups."""
+"""Bytes: beyond what names and reasons of a run's groups can take."""
 _RUN_DIGITS, _ENTRY_DIGITS = 8, 6
 READERS = 8
 _AT_ONCE = 2 * READERS

@@ -6,9 +6,9 @@ A topic of a group is abandoned if, for the complete idle time,
 - its committed offsets did not change, while those of a topic that the group is subscribed to did.
 
 The history is read from the newest snapshot backwards. A snapshot *counts* if it is complete and proves the
-subscription. One that proves nothing (a rebalance, a restart, an incomplete listing, a version without subscriptions)
-does not count, and ends nothing either, as long as the offsets are the same and the time between two that count is not
-too long. A subscription, other offsets, an error, or a group that is absent ends the idle time.
+subscription. One that proves nothing (a rebalance, a restart, an incomplete listing) does not count, and ends nothing
+either, as long as the offsets are the same and the time between two that count is not too long. A subscription, other
+offsets, an error, or a group that is absent ends the idle time.
 """
 
 from __future__ import annotations

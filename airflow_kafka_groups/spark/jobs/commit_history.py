@@ -179,7 +179,7 @@ def _write(rows: DataFrame, output: str, run_id: str) -> tuple[int, list[str]]:
     observed = rows.withColumn("run_id", F.lit(run_id)).observe(counts, F.count(F.lit(1)).alias("rows"))
     writer = observed.write.option(_BASENAME, own.prefix).option("partitionOverwriteMode", "static")
     writer.mode("overwrite").partitionBy("run_id").parquet(output)  # replaces the run before it
-    files = sorted(name for _, name in table_files(storage_of(rows.sparkSession, output), output))
+    files = table_files(storage_of(rows.sparkSession, output), output)
     own.require_own(output, files, "wrote")
     return int(counts.get["rows"]), files
 

@@ -132,8 +132,8 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     try:
         summary = json.loads(storage.read_text(place))
         found = summary["kafka_cluster_id"]
-        counts = summary.get("records") or {}
-        if summary.get("groups") == 0:  # Spark writes no file then, and cannot tell the columns
+        counts, until, _ = summary["records"], summary["read_until"], (summary["run_id"], summary["files"])
+        if summary["groups"] == 0:  # Spark writes no file then, and cannot tell the columns
             stored = spark.createDataFrame([], COMMIT_GROUP_SCHEMA)
         else:
             stored = read_stored(spark).parquet(f"{folder}/groups")
@@ -153,7 +153,7 @@ def read_folder(spark: SparkSession, folder: str, kafka_cluster_id: str | None) 
     _check_files(storage, folder, summary, remedy)
     if counts.get(CORRUPT) or counts.get(FUTURE):
         return LastCommits(rows=rows, evidence=Evidence(not_read=f"commit_history could not decode all of {folder}"))
-    evidence = Evidence.from_json({"commits_until": summary.get("read_until")})
+    evidence = Evidence.from_json({"commits_until": until})
     if evidence.commits_until is None:
         evidence = Evidence(
             not_read=f"{folder} does not tell until when (an open transaction hid commits): run commit_history again"
@@ -179,23 +179,21 @@ def _why_too_late(read_until: datetime, written_at: datetime) -> str | None:
 
 def _check_files(storage: Storage, folder: str, summary: dict[str, Any], remedy: str) -> None:
     """Raise ``JobError`` if the groups are not those of the run that wrote the summary."""
-    files, run_id = table_files(storage, f"{folder}/groups"), summary.get("run_id")
-    other = sorted({parent for parent, _ in files if run_id and parent not in (f"run_id={run_id}", "groups")})
-    if other:  # of as many groups, and read at another time than the summary says
+    files, run_id = table_files(storage, f"{folder}/groups"), summary["run_id"]
+    if other := sorted({name.partition("/")[0] for name in files} - {f"run_id={run_id}"}):
+        # Of as many groups, and read at another time than the summary says.
         raise JobError(f"{folder} has the groups of {other[0]}, and its summary is of the run {run_id}: {remedy}")
-    named = summary.get("files")
-    if isinstance(named, list) and sorted(map(str, named)) != sorted(name for _, name in files):
+    if sorted(summary["files"]) != files:
         raise JobError(f"{folder} has the groups of another try of the run {run_id}: {remedy}")
-    written, there = summary.get("groups"), storage.count_rows(f"{folder}/groups/{name}" for _, name in files)
-    if written is not None and written != there:  # another run writes there, or was killed: its summary is elsewhere
+    written, there = summary["groups"], storage.count_rows(f"{folder}/groups/{name}" for name in files)
+    if written != there:  # another run writes there, or was killed: its summary is elsewhere
         raise JobError(f"{folder} has {there} groups, and its summary says {written}: {remedy}")
 
 
-def table_files(storage: Storage, folder: str) -> list[tuple[str, str]]:
-    """Return the files of a table of ``commit_history``: the name of the folder of each, and its path in the table."""
-    files = []
-    for parent, name in storage.files_below(folder):
-        of_run = parent.startswith("run_id=")
-        if is_data_file(name) and (of_run or parent == "groups"):  # a run that writes has others, which do not count
-            files.append((parent, f"{parent}/{name}" if of_run else name))
-    return files
+def table_files(storage: Storage, folder: str) -> list[str]:
+    """Return the files of a table of ``commit_history``, sorted: each with the folder of its run.
+
+    A run that writes has others, which do not count.
+    """
+    below = storage.files_below(folder)
+    return sorted(f"{parent}/{name}" for parent, name in below if parent.startswith("run_id=") and is_data_file(name))

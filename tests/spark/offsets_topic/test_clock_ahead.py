@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
+from tests.histories.commits import describe_commits
 from tests.histories.shorthand import hour
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
@@ -49,13 +49,13 @@ def test_where_the_judging_driver_s_clock_is_behind_that_one_is_named_too(
 
 def write_groups(spark: SparkSession, folder: Path) -> None:
     rows = spark.createDataFrame([("g", hour(1))], "group_id string, last_commit_at timestamp")
-    rows.write.parquet(f"{folder}/groups")
+    rows.write.parquet(f"{folder}/groups/run_id=r")
 
 
 def not_read(spark: SparkSession, folder: Path, written: datetime, until: datetime) -> str:
     """Return why the folder's summary, which was written then, is no evidence."""
     path = folder / "summary.json"
-    path.write_text(json.dumps({"kafka_cluster_id": "k", "read_until": until.isoformat()}))
+    describe_commits(folder, kafka_cluster_id="k", read_until=until.isoformat())
     os.utime(path, (written.timestamp(), written.timestamp()))
     found = read_folder(spark, folder.as_uri(), "k")
     assert found.rows is not None  # a sign of life counts all the same

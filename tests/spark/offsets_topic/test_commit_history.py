@@ -21,6 +21,7 @@ from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPE
 from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
+from tests.histories.commits import describe_commits
 from tests.histories.shorthand import expect, hour
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets
@@ -136,12 +137,12 @@ def test_nothing_is_claimed_of_what_an_open_transaction_hides(
 def test_a_log_without_any_group_is_read_as_such(spark: SparkSession, tmp_path: Path) -> None:
     """Where no group is there, Spark writes no file; where files are lost, it is not the same."""
     (tmp_path / "groups").mkdir()
-    summary = {"kafka_cluster_id": "k", "groups": 0, "read_until": "2026-01-01T00:00:00+00:00"}
-    (tmp_path / "summary.json").write_text(json.dumps(summary))
+    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
+    describe_commits(tmp_path, **summary)
     found = read_folder(spark, str(tmp_path), "k")
     assert found.rows is not None
     assert (found.rows.columns, found.rows.count()) == (["group_id", "last_commit_at"], 0)
-    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": 1}))
+    describe_commits(tmp_path, **summary, groups=1)
     with pytest.raises(JobError, match="cannot be read"):
         read_folder(spark, str(tmp_path), "k")
 
@@ -153,11 +154,11 @@ def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
 ) -> None:
     """A run with its summary elsewhere was killed when it had replaced some files: the summary before it is there."""
     last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
-    last.selectExpr("*", "'x' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
+    last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
     summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
-    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": 2}))
+    describe_commits(tmp_path, **summary)
     assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
-    (tmp_path / "summary.json").write_text(json.dumps({**summary, "groups": written}))
+    describe_commits(tmp_path, **summary, groups=written)
     with pytest.raises(JobError, match=f"has 2 groups, and its summary says {written}"):
         read_folder(spark, str(tmp_path), "k")
 
@@ -166,12 +167,12 @@ def test_groups_that_are_not_those_of_the_summary_are_no_evidence(
 def test_as_many_groups_of_another_run_are_no_evidence(spark: SparkSession, tmp_path: Path) -> None:
     """Of two runs at once, the one that read earlier wrote its groups last, and was killed before its summary."""
     last = spark.createDataFrame([("a", None), ("b", None)], "group_id string, last_commit_at timestamp")
-    last.selectExpr("*", "'earlier' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
-    summary = {"kafka_cluster_id": "k", "groups": 2, "read_until": "2026-01-01T00:00:00+00:00"}
-    (tmp_path / "summary.json").write_text(json.dumps({**summary, "run_id": "earlier"}))
+    last.selectExpr("*", "'r' AS run_id").write.partitionBy("run_id").parquet(str(tmp_path / "groups"))
+    summary = {"kafka_cluster_id": "k", "read_until": "2026-01-01T00:00:00+00:00"}
+    describe_commits(tmp_path, **summary)
     assert read_folder(spark, str(tmp_path), "k").evidence.commits_until is not None
-    (tmp_path / "summary.json").write_text(json.dumps({**summary, "run_id": "later"}))
-    with pytest.raises(JobError, match="has the groups of run_id=earlier, and its summary is of the run later"):
+    describe_commits(tmp_path, **summary, run_id="later")
+    with pytest.raises(JobError, match="has the groups of run_id=r, and its summary is of the run later"):
         read_folder(spark, str(tmp_path), "k")
 
 

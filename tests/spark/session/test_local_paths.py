@@ -41,7 +41,7 @@ def test_a_relative_path_is_that_of_the_jvm_wherever_a_notebook_has_gone(
 
 
 def test_a_file_that_hadoop_s_checksum_contradicts_is_not_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A copy from HDFS has checksums, and a snapshot of an earlier version has no others."""
+    """A copy from HDFS has checksums of its own."""
     for number in (0, 1):
         write_hour(tmp_path, number)
     part = tmp_path / CLUSTER / "data" / snapshot_id(1) / "part-00000.parquet"

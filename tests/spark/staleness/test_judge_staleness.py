@@ -22,6 +22,7 @@ from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare, version_warnings
+from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
@@ -190,7 +191,7 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         write_snapshot(tmp_path, number, rows)
     folder = tmp_path / "commits"
     last = [("again", hour(2.5)), ("early", hour(-1000)), ("unknown", hour(3))]
-    spark.createDataFrame(last, "group_id string, last_commit_at timestamp").write.parquet(f"{folder}/groups")
+    spark.createDataFrame(last, "group_id string, last_commit_at timestamp").write.parquet(f"{folder}/groups/run_id=r")
 
     def judged() -> dict[str, Any]:
         judge(tmp_path, "--min-idle-seconds", str(3 * HOUR), "--commit-history", f"{folder.as_uri()}/", spark=spark)
@@ -198,15 +199,15 @@ def test_the_last_commit_makes_a_group_younger_and_never_older(spark: SparkSessi
         return {row["group_id"]: (row["verdict"], row["idle_seconds"]) for row in rows}
 
     def evidence(**summary: Any) -> Evidence:
-        (folder / "summary.json").write_text(json.dumps({"kafka_cluster_id": "kafka-1", **summary}))
+        describe_commits(folder, **summary)
         return read_folder(spark, folder.as_uri(), "kafka-1").evidence
 
     with pytest.raises(JobError, match="no summary of commit_history"):
         judged()
-    (folder / "summary.json").write_text('{"kafka_cluster_id": "other"}')
+    describe_commits(folder, kafka_cluster_id="other")
     with pytest.raises(JobError, match="is of the Kafka cluster other, the snapshots are of kafka-1"):
         judged()
-    (folder / "summary.json").write_text('{"kafka_cluster_id": "kafka-1"}')
+    describe_commits(folder)
     assert judged() == {"again": ("moving", HOUR / 2), "early": ("stale", 3 * HOUR), "none": ("stale", 3 * HOUR)}
     until = hour(3.5)
     assert evidence(read_until=until.isoformat()) == Evidence(commits_until=until)

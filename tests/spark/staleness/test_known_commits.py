@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from pyspark.sql import SparkSession
 from airflow_kafka_groups.arrow.errors import first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, flip_a_bit, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen
@@ -20,13 +20,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.safety]
 
 
 def write_commits(spark: SparkSession, folder: Path, hours: Sequence[float]) -> Path:
-    """Write the output of an earlier version of ``commit_history``, which named no files, and return its file."""
+    """Write the output of ``commit_history``, and return its file."""
     names = COMMIT_GROUP_SCHEMA.names
     known = [{"group_id": "again", "partitions": 1, "last_commit_at": hour(each)} for each in hours]
     rows = [tuple(each.get(name) for name in names) for each in known]
     spark.createDataFrame(rows, COMMIT_GROUP_SCHEMA).coalesce(1).write.parquet(f"{folder}/groups/run_id=r")
-    summary = {"kafka_cluster_id": "kafka-1", "run_id": "r", "groups": len(rows), "read_until": hour(4).isoformat()}
-    (folder / "summary.json").write_text(json.dumps(summary))
+    describe_commits(folder, read_until=hour(4).isoformat())
     (file,) = (folder / "groups" / "run_id=r").glob("part-*.parquet")
     return file
 

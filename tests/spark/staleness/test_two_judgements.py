@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id
@@ -35,8 +35,7 @@ def strict(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Any]]:
     row = tuple(known.get(name) for name in COMMIT_GROUP_SCHEMA.names)
     history = tmp_path / "history"
     spark.createDataFrame([row], COMMIT_GROUP_SCHEMA).write.parquet(f"{history}/groups/run_id=r")
-    summary = {"kafka_cluster_id": "kafka-1", "run_id": "r", "groups": 1, "read_until": hour(4).isoformat()}
-    (history / "summary.json").write_text(json.dumps(summary))
+    describe_commits(history, read_until=hour(4).isoformat())
     return lambda: judge(tmp_path, *IDLE, "--commit-history", str(history), spark=spark)
 
 

@@ -1,4 +1,4 @@
-"""Files without checksums of their pages, as of earlier versions, whose bytes are no text or no time any more."""
+"""Files without checksums of their pages, as of another writer, whose bytes are no text or no time any more."""
 
 from __future__ import annotations
 

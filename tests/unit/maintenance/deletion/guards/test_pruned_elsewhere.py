@@ -71,7 +71,7 @@ async def test_a_snapshot_outlives_the_plans_in_other_folders_that_it_may_show_i
     if plan == "is damaged":
         header.write_bytes(b"{}")
     elif plan == "is of a newer version":
-        header.write_bytes(header.read_bytes().replace(b'"format": 3', b'"format": 99'))
+        header.write_bytes(header.read_bytes().replace(b'"format": 1', b'"format": 99'))
     admin.cluster = of or admin.cluster
     for after in (timedelta(hours=1), timedelta(days=days)):
         await take_snapshot(admin, team, now=Ticking(LATER + after))
