@@ -23,7 +23,7 @@ from functools import lru_cache
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.maintenance.shown import with_links
 from airflow_kafka_groups.models import LEASE_GROUP_ID
-from airflow_kafka_groups.models.regexes import RegexSet, compile_regex
+from airflow_kafka_groups.models.regexes import RegexSet, compile_regex, widened
 
 EVERYTHING = ("*",)
 EMPTY_ID = "re:^$"
@@ -115,7 +115,7 @@ class PatternSet:
         compiled = [
             (number, number in keeping, expression)
             for number, pattern in enumerate(patterns)
-            for expression in (_keeping(pattern) if number in keeping else [_expression(pattern)])
+            for expression in (map(widened, _keeping(pattern)) if number in keeping else [_expression(pattern)])
         ]
         self._numbers = [number for number, _, _ in compiled]
         self._keeping = [keeps for _, keeps, _ in compiled]

@@ -14,6 +14,8 @@ from functools import cached_property
 import re2
 
 _NO_LEAST = re.compile(r"\{,\d*\}")
+_PART = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]", re.DOTALL)
+_WIDE = {r"\w": r"\pL\pM\pN_", r"\d": r"\d\p{Nd}", r"\s": r"\s\pZ\x0b\x1c-\x1f\x{85}"}
 _MEMORY, _MEMORY_EACH = 8 << 20, 16 << 10
 """Bytes that a set of expressions may use for its states, and bytes more for each expression."""
 
@@ -37,6 +39,22 @@ def compile_regex(expression: str) -> re2._Regexp:
         ) from None
     except UnicodeEncodeError:
         raise ValueError("has half of a character: write a complete one") from None
+
+
+def widened(expression: str) -> str:
+    r"""Return a valid expression in which ``\w``, ``\d`` and ``\s`` have the characters of all alphabets.
+
+    All that it matched matches still. Sets that begin with ``^`` are left as they are.
+    """
+
+    def part(found: re.Match[str]) -> str:
+        if (text := found[0])[0] != "[":
+            return f"[{_WIDE[text]}]" if text in _WIDE else text
+        return (
+            text if text[1] == "^" else re.sub(r"\\.", lambda each: _WIDE.get(each[0], each[0]), text, flags=re.DOTALL)
+        )
+
+    return _PART.sub(part, expression)
 
 
 class RegexSet:

@@ -31,8 +31,13 @@ _WHY = {
 
 def offsets_in_snapshot(layout: Layout, snapshot_id: str, group_ids: Collection[str]) -> dict[str, GroupOffsets]:
     """Return the offsets that groups had in a snapshot. Raises ``SnapshotError`` and ``StorageError``."""
+    return offsets_in(SnapshotReader(layout, snapshot_id), group_ids)
+
+
+def offsets_in(reader: SnapshotReader, group_ids: Collection[str]) -> dict[str, GroupOffsets]:
+    """Return the offsets that groups had in a snapshot that is open. Raises as ``offsets_in_snapshot``."""
     found: dict[str, GroupOffsets] = {}
-    for block in SnapshotReader(layout, snapshot_id).blocks(group_ids, (*OFFSET_COLUMNS, "log_start", "log_end")):
+    for block in reader.blocks(group_ids, (*OFFSET_COLUMNS, "log_start", "log_end")):
         entries = [BackupEntry(group_id, "", "", 0, "") for group_id in block.group_ids]
         found |= {group.entry.group_id: group.offsets for group in groups_of(block, entries)}
     return found
@@ -47,22 +52,27 @@ async def by_unseen_offsets(
 
     :param changed: groups whose fingerprint differs, with their offsets now.
     """
+    lost = await asyncio.to_thread(lost_topics, judged, changed)
+    why = await _why(admin, {topic: at for topics in lost.values() for topic, at in topics.items()})
+    return {group_id: keep(Reason.OFFSETS_UNSEEN, sentence(topics, why)) for group_id, topics in lost.items()}
+
+
+def lost_topics(
+    judged: Judged, changed: Collection[tuple[Expected, GroupOffsets]]
+) -> dict[str, dict[str, TopicPartition]]:
+    """Return the topics that lack offsets of groups that are otherwise as judged; see ``by_unseen_offsets``."""
     fewer = {group.group_id: (group, now) for group, now in changed if committed_partitions(now) < group.partitions}
-    if not fewer:
-        return {}
     try:
-        known = await asyncio.to_thread(judged, list(fewer))
+        known = judged(list(fewer)) if fewer else {}
     except KafkaGroupsError:
         return {}
-    lost = {
+    return {
         group_id: topics
         for group_id, (group, now) in fewer.items()
         if (then := known.get(group_id)) is not None
         and fingerprint(then) == group.fingerprint
         and (topics := unseen_topics(then, now))
     }
-    why = await _why(admin, {topic: at for topics in lost.values() for topic, at in topics.items()})
-    return {group_id: keep(Reason.OFFSETS_UNSEEN, _sentence(topics, why)) for group_id, topics in lost.items()}
 
 
 def unseen_topics(then: GroupOffsets, now: GroupOffsets) -> dict[str, TopicPartition]:
@@ -90,7 +100,8 @@ async def _why(admin: GroupAdmin, lost: Mapping[str, TopicPartition]) -> dict[st
     }
 
 
-def _sentence(topics: Collection[str], why: Mapping[str, str]) -> str:
+def sentence(topics: Collection[str], why: Mapping[str, str]) -> str:
+    """Return the reason to keep a group, with why each topic is not seen, as far as that is known."""
     names = sorted(topics)
     shown = [f"{name!r} ({why[name]})" if name in why else repr(name) for name in names[:_SHOWN]]
     more = [f"and {len(names) - _SHOWN} more"] if len(names) > _SHOWN else []

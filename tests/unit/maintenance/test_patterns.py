@@ -202,3 +202,26 @@ def test_the_guide_lists_the_patterns_of_the_platform() -> None:
     page = (DOCS / "howto/clean-up.md").read_text().partition("## Groups of the platform\n")[2]
     paragraph = page.partition("\n\nThe argument")[0].rpartition("\n\n")[2]
     assert tuple(re.findall(r"`([^`]+)`", paragraph)) == DEFAULT_PROTECTED
+
+
+@pytest.mark.safety
+@pytest.mark.parametrize(
+    ("pattern", "group_id"),
+    [
+        (r"re:team-\w+", "team-é"),
+        (r"re:[\w.-]+-prod", "größe.x-prod"),
+        (r"re:[]\w]+", "é]"),
+        (r"re:v\d+", "v٣"),
+        (r"re:a\sb", "a\u00a0b"),
+        (r"re:a\s[\s]b", "a\x0b\u2028b"),
+    ],
+)
+def test_a_pattern_that_keeps_groups_knows_the_letters_of_all_alphabets(pattern: str, group_id: str) -> None:
+    assert GroupFilter(protected=(pattern,)).protects(group_id)
+    assert not GroupFilter(exclude=(pattern,)).selects(group_id)
+    assert not GroupFilter((pattern,)).selects(group_id), "one that selects groups means ASCII"
+
+
+def test_what_only_looks_like_a_class_of_letters_is_left_alone() -> None:
+    for pattern in (r"re:\\w", r"re:[\\w]", r"re:\Q\w\E", r"re:[^\w]"):
+        assert not GroupFilter(protected=(pattern,)).protects("é") or pattern == r"re:[^\w]"

@@ -9,9 +9,17 @@ taken from any of these. A deletion may take hours itself, so what is taken mean
 
 from __future__ import annotations
 
+from functools import partial
+
 from airflow_kafka_groups.contracts.arrow_schema import utc_times
 from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.maintenance.deletion.recheck import Decision, Expected, Reason, keep
+from airflow_kafka_groups.maintenance.deletion.unseen import (
+    lost_topics,
+    offsets_in,
+    offsets_in_snapshot,
+    sentence,
+)
 from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
 from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedFacts
 from airflow_kafka_groups.maintenance.snapshot.later_snapshots import (
@@ -24,9 +32,12 @@ from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary, looke
 from airflow_kafka_groups.maintenance.storage import Layout
 from airflow_kafka_groups.models import GroupState, GroupType
 
+_MOVED = "its committed offsets had moved"
+_UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")
+
 
 def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
-    """Return the groups of a plan that a later snapshot shows in use, with the reason to keep them.
+    """Return the groups of a plan that a later snapshot shows in use, or less of, with the reason to keep them.
 
     :param known: the snapshots that were read before; those that are read are added. Default: none.
 
@@ -39,13 +50,20 @@ def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | Non
         newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
         asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
         hides_offsets = sees_less and not reader.manifest.sees_all_topics
-        lacking = set(asked)
+        lacking, fewer = set(asked), list[Expected]()
         for group in reader.summaries():
             lacking.discard(group.group_id)
             facts = asked.get(group.group_id)
             if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
                 reason = f"{newer} shows it in use: {why}"
+                in_use = found.get(group.group_id, _UNSEEN).code is not Reason.OFFSETS_UNSEEN
+                if why is _MOVED and group.partitions < facts.partitions and not in_use:
+                    fewer.append(Expected.of_plan(facts))
                 found[group.group_id] = keep(Reason.ALIVE_BEFORE, reason)
+        now = offsets_in(reader, [group.group_id for group in fewer]) if fewer else {}
+        changed = [(group, now[group.group_id]) for group in fewer if group.group_id in now]
+        for group_id, topics in lost_topics(partial(offsets_in_snapshot, layout, plan.snapshot_id), changed).items():
+            found[group_id] = keep(Reason.OFFSETS_UNSEEN, f"{newer} shows less of it: {sentence(topics, {})}")
         if reader.manifest.complete and not sees_less:
             reason = f"{newer} does not have it: somebody made it again since"
             lacking = looked_for(reader.manifest, lacking)
@@ -78,5 +96,5 @@ def _why_in_use(group: GroupSummary, planned: PlannedFacts, hides_offsets: bool)
     if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
         return "it was of another kind"
     if group.fingerprint != planned.fingerprint and not hides_offsets:
-        return "its committed offsets had moved"
+        return _MOVED
     return None

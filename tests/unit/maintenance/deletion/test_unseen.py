@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.maintenance.deletion import service
 from airflow_kafka_groups.maintenance.deletion.audit import read_history
 from airflow_kafka_groups.maintenance.deletion.unseen import unseen_topics
+from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
 from airflow_kafka_groups.models import GroupOffsets, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, offsets_of
@@ -105,3 +107,24 @@ def test_topics_are_unseen_only_if_all_else_is_the_same() -> None:
     assert unseen_topics(then, then) == {}
     assert unseen_topics(then, offsets_of("g", ("t", 0, 2))) == {}
     assert unseen_topics(then, offsets_of("g", ("v", 0, 1))) == {}
+
+
+@pytest.mark.parametrize("moved", [False, True])
+async def test_a_newer_snapshot_that_lacks_a_topic_keeps_the_group_and_does_not_say_that_it_is_used(
+    moved: bool, tmp_path: Path
+) -> None:
+    admin, layout = world(), layout_in(tmp_path)
+    plan, _ = await backed_up(admin, layout)
+    before = dict(admin.groups["a"].offsets)
+    lose(admin, "pay", why=GONE)
+    if moved:
+        admin.commit("a", "orders", 0, 9)
+    await take_snapshot(admin, layout, now=lambda: plan.created_at + timedelta(minutes=5))
+    admin.groups["a"].offsets.clear()
+    admin.groups["a"].offsets.update(before)  # as it was judged: the topic is visible again
+    admin.ends.clear()
+    report = await delete(admin, layout, plan)
+    assert fates(report) == {"a": f"kept:{'alive_before' if moved else 'offsets_unseen'}", "b": "deleted:safe"}
+    reason = next(item.reason for item in report.outcomes if item.group_id == "a")
+    assert ("in use" in reason, "its offsets in 1 topic(s) are no longer seen: 'pay'" in reason) == (moved, not moved)
+    assert "a" not in read_history(layout, CLUSTER_ID).lives()
