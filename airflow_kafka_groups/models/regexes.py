@@ -15,7 +15,8 @@ import re2
 
 _NO_LEAST = re.compile(r"\{,\d*\}")
 _PART = re.compile(r"\\Q.*?(?:\\E|$)|\\.|\[\^?\]?(?:\[:\^?\w+:\]|\\.|[^\]])*\]", re.DOTALL)
-_WIDE = {r"\w": r"\pL\pM\pN_", r"\d": r"\d\p{Nd}", r"\s": r"\s\pZ\x0b\x1c-\x1f\x{85}"}
+# They end with a class: RE2 takes the "-" after one for itself, as in [\w-.].
+_WIDE = {r"\w": r"_\pL\pM\pN", r"\d": r"\d\p{Nd}", r"\s": r"\x0b\x1c-\x1f\x{85}\s\pZ"}
 _MEMORY, _MEMORY_EACH = 8 << 20, 16 << 10
 """Bytes that a set of expressions may use for its states, and bytes more for each expression."""
 
