@@ -39,7 +39,7 @@ class Store:
 class ModelFileSystem:
     """The store as one process reaches it."""
 
-    protocol = "model"
+    protocol = ("model", "abfs")  # it creates a file by its condition
 
     def __init__(self, store: Store, process: Process) -> None:
         self.store = store
@@ -54,10 +54,10 @@ class ModelFileSystem:
 
         self._call("create", write)
 
-    def cat_file(self, key: str) -> bytes:
+    def cat_file(self, key: str, start: int | None = None, end: int | None = None) -> bytes:
         def read() -> bytes:
             try:
-                return self.store.files[key]
+                return self.store.files[key][start:end]
             except KeyError:
                 raise FileNotFoundError(key) from None
 
