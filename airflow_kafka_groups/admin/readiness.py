@@ -1,7 +1,9 @@
 """Whether groups can move to the rebalance protocol ``consumer`` (KIP-848), and what blocks them.
 
-Judged by what brokers report of a group: its type, the members' assignor, and whether their subscriptions can be read.
-Brokers report neither a client's library nor its version, so whether the clients are new enough is not known here.
+Judged by what brokers report of a group, as a broker does when the first consumer with the new protocol joins: it takes
+over the subscriptions and assignments of the members, and refuses those that it cannot read, and assignments with user
+data. The assignor's name does not matter. Brokers report neither a client's library nor its version, so whether the
+clients are new enough is not known here.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ SERVER_ASSIGNORS: Mapping[str, str] = {
     "sticky": "uniform",
     "cooperative-sticky": "uniform",
 }
-"""For each assignor of clients, the one of brokers that does the same. Brokers have no other than these two."""
+"""The assignor of brokers that does the same as one of clients. Brokers take over groups of other assignors too."""
 
 _CONSUMER = "consumer"
 _STREAMS_ASSIGNOR = "stream"
@@ -135,13 +137,17 @@ def _brokers(oldest: Release | None) -> list[str]:
 def _members(group: GroupDescription) -> list[str]:
     if not group.members or group.state is not GroupState.STABLE:
         return []
-    blockers = []
-    if group.protocol not in SERVER_ASSIGNORS:
+    subscriptions = sum(member.subscribed_topics is None for member in group.members)
+    assignments = sum(not member.assignment_known for member in group.members)
+    with_data = sum(member.assigned_with_user_data for member in group.members)
+    blockers = [
+        f"the {what} of {count} member(s) cannot be read, so brokers cannot take it over"
+        for what, count in (("subscription", subscriptions), ("assignment", assignments))
+        if count
+    ]
+    if with_data:
         blockers.append(
-            f"its assignor {group.protocol!r} runs in the clients; brokers assign by range or uniform, or by a class "
-            "of yours in group.consumer.assignors"
+            f"its assignor {group.protocol!r} adds user data to the assignment of {with_data} member(s), which brokers "
+            "refuse: change the assignor of all members first, or stop them"
         )
-    unreadable = sum(member.subscribed_topics is None for member in group.members)
-    if unreadable:
-        blockers.append(f"the subscription of {unreadable} member(s) cannot be read, so brokers cannot take it over")
     return blockers

@@ -89,10 +89,10 @@ def decode_assignment(data: bytes) -> Assignment:
     return Assignment(partitions=_partitions(message.assigned_partitions), user_data=message.user_data)
 
 
-def assigned_partitions(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """Return the partitions of an assignment; ``None`` where the client wrote something of its own."""
+def read_assignment(data: bytes) -> Assignment | None:
+    """Return an assignment; ``None`` where the client wrote something of its own."""
     try:
-        return decode_assignment(data).partitions
+        return decode_assignment(data)
     except RemoteProtocolError:
         return None
 

@@ -21,7 +21,7 @@ from airflow_kafka_groups.models import GroupState, MemberDescription
 from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
 from airflow_kafka_groups.protocol.apis import DESCRIBE_GROUPS
 from airflow_kafka_groups.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.protocol.consumer_protocol import assigned_partitions, subscribed_topics
+from airflow_kafka_groups.protocol.consumer_protocol import read_assignment, subscribed_topics
 from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.protocol.hot_codecs.compact_reader import CompactReader, read_error_code
 from airflow_kafka_groups.protocol.hot_codecs.compact_writer import NO_TAGS, boolean, strings
@@ -125,14 +125,15 @@ def _new_member(
     assignment: bytes,
     is_consumer: bool,
 ) -> MemberDescription:
-    assigned = assigned_partitions(assignment) if is_consumer else None
+    assigned = read_assignment(assignment) if is_consumer else None
     return MemberDescription(
         member_id=member_id,
         client_id=client_id,
         host=host,
         group_instance_id=instance_id,
-        assignment=assigned or (),
+        assignment=assigned.partitions if assigned else (),
         assignment_known=assigned is not None,
+        assigned_with_user_data=bool(assigned and assigned.user_data),
         subscribed_topics=subscribed_topics(metadata) if is_consumer else None,
         uses_classic_protocol=True,
     )

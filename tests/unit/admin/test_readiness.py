@@ -8,8 +8,13 @@ import pytest
 
 from airflow_kafka_groups.admin.readiness import SERVER_ASSIGNORS, MoveStatus, judge_readiness
 from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType, MemberDescription
+from airflow_kafka_groups.protocol.group_apis.describe_groups import _new_member
 
 KAFKA_4 = (4, 1)
+_ORDERS = "00000000000100066f7264657273" + "00000001" + "00000000"
+"""Version 0 of an assignment with partition 0 of the topic ``orders``."""
+KAFKAJS = bytes.fromhex(_ORDERS + "00000000")
+SARAMA = bytes.fromhex(_ORDERS + "00000018" + "0000000100066f72646572730000000100000000" + "00000001")
 
 
 def member(classic: bool | None = True, **how: Any) -> MemberDescription:
@@ -39,9 +44,12 @@ def test_a_group_with_an_assignor_that_brokers_have_is_ready(assignor: str, serv
 @pytest.mark.parametrize(
     ("what", "blockers"),
     [
-        (group(member(), protocol="my-assignor"), ["'my-assignor' runs in the clients"]),
         (group(member(), member(subscribed_topics=None)), ["subscription of 1 member(s) cannot be read"]),
-        (group(member(subscribed_topics=None), protocol=""), ["'' runs in the clients", "of 1 member(s)"]),
+        (group(member(), member(assignment_known=False)), ["assignment of 1 member(s) cannot be read"]),
+        (
+            group(member(subscribed_topics=None), member(assigned_with_user_data=True), protocol="{x}"),
+            ["subscription of 1 member(s)", "'{x}' adds user data to the assignment of 1 member(s)"],
+        ),
     ],
 )
 def test_what_blocks_a_group(what: GroupDescription, blockers: list[str]) -> None:
@@ -49,6 +57,23 @@ def test_what_blocks_a_group(what: GroupDescription, blockers: list[str]) -> Non
     assert found.status is MoveStatus.BLOCKED
     assert len(found.blockers) == len(blockers)
     assert all(text in blocker for text, blocker in zip(blockers, found.blockers, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("assignor", "assignment", "status"),
+    [
+        ("sticky", SARAMA, MoveStatus.BLOCKED),
+        ("RoundRobinAssigner", KAFKAJS, MoveStatus.READY),
+        ("RoundRobinAssigner", b"", MoveStatus.READY),  # one that has not synced yet
+        ("RoundRobinAssigner", KAFKAJS[:-5], MoveStatus.BLOCKED),
+    ],
+)
+def test_what_other_clients_write_is_judged_as_brokers_do(assignor: str, assignment: bytes, status: MoveStatus) -> None:
+    """Recorded from Sarama 1.45 and kafkajs 2.2 on Kafka 4.4, which refused the first and took the second over."""
+    subscription = bytes.fromhex("00000000000100066f726465727300000000")
+    told = _new_member("m", None, "c", "/h", subscription, assignment, True)
+    found = judge_readiness(group(told, protocol=assignor), KAFKA_4)
+    assert found.status is status, found.blockers
 
 
 @pytest.mark.parametrize(("oldest", "said"), [((3, 9), "Kafka 3.9"), ((0, 0), "Kafka 0.0"), (None, "not known")])

@@ -286,15 +286,16 @@ class TestAssignments:
             b"\x00\x01" + b"\x00\x00\x00\x01" + b"\x00\x01t" + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x03\x00\x00\x00\x05"
         )
         data += b"\xff\xff\xff\xff"
-        assert consumer_protocol.assigned_partitions(data) == (TopicPartition("t", 3), TopicPartition("t", 5))
+        partitions = (TopicPartition("t", 3), TopicPartition("t", 5))
+        assert consumer_protocol.read_assignment(data) == consumer_protocol.Assignment(partitions=partitions)
 
     def test_one_of_a_clients_own_is_not_known(self) -> None:
-        assert consumer_protocol.assigned_partitions(b"x") is None
-        assert consumer_protocol.assigned_partitions(b"") == ()
+        assert consumer_protocol.read_assignment(b"x") is None
+        assert consumer_protocol.read_assignment(b"") == consumer_protocol.Assignment()
 
     @given(st.binary(max_size=60))
     def test_whatever_a_client_wrote_is_no_error(self, data: bytes) -> None:
-        consumer_protocol.assigned_partitions(data)
+        consumer_protocol.read_assignment(data)
 
 
 def test_metadata_with_errors_has_no_leaders_for_them() -> None:
