@@ -46,7 +46,7 @@ with DAG(
     def alert(found: Any) -> None:
         from airflow.sdk.exceptions import AirflowFailException
 
-        from airflow_kafka_groups.maintenance.shown import one_line
+        from airflow_kafka_groups.shown import one_line
 
         if found["lagging"]:
             # Airflow's database keeps no order in an XCom: PostgreSQL and MySQL sort names by their length.

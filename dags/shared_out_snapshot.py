@@ -53,8 +53,8 @@ with DAG(
 
     @task
     def cut_ranges(params: Any = None) -> str:
-        from airflow_kafka_groups.contracts.ids import new_id
-        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
+        from airflow_kafka_groups.storage.ids import new_id
+        from airflow_kafka_groups.storage.layout import utc_now, write_json
 
         hook, folder = open_job(params, job := new_id(utc_now()))
         groups, size = sorted(hook.list_groups().require_complete()), int(params["groups_in_a_range"])
@@ -63,8 +63,8 @@ with DAG(
 
     @task
     def read_share(worker: int, job: str, params: Any = None) -> list[int]:
-        from airflow_kafka_groups.maintenance.storage import write_json
-        from airflow_kafka_groups.membership import KafkaGroupMember
+        from airflow_kafka_groups.kafka.membership import KafkaGroupMember
+        from airflow_kafka_groups.storage.layout import write_json
 
         hook, folder = open_job(params, job)
         ranges, mine = json.loads((folder / "ranges.json").read_bytes())["ranges"], []

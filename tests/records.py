@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from airflow_kafka_groups.maintenance.deletion.audit import record_of
-from airflow_kafka_groups.maintenance.journal.history import RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.ledger.audit import record_of
+from airflow_kafka_groups.ledger.journal.history import RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
 
 
 def runs(storage: Path) -> list[RunRecord]:

@@ -20,16 +20,16 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.contracts.local_files import LARGEST, read_local
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.storage.local_files import LARGEST, read_local
 
 if TYPE_CHECKING:
+    from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.cli.registry import ArgumentTarget
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.floors import SiteFloors
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.storage.layout import Layout
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ class Cluster:
         :param command: the command, as others see the holder.
         :param wait_seconds: how long a lease that another run holds is waited for.
         """
-        from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
+        from airflow_kafka_groups.change.lease import deletion_lease
 
         who = actor(command)
         owner = f"the command {command!r} of {who['user']}, on {who['host']}"
@@ -132,7 +132,7 @@ class Cluster:
         """The folder above all clusters. Raises ``ConfigurationError`` if none is given."""
         from airflow_kafka_groups.hooks.arguments import read_place
         from airflow_kafka_groups.hooks.floors import DEFAULTS, default_storage
-        from airflow_kafka_groups.operators.dag_form import checked_defaults
+        from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
         given: str | None = self._args.storage_path
         if given is None:
@@ -146,7 +146,7 @@ class Cluster:
         """Return the paths of the cluster's files. Raises ``ConfigurationError`` for a path or name that cannot be."""
         from airflow_kafka_groups.hooks.floors import default_cluster
         from airflow_kafka_groups.hooks.storage import open_layout
-        from airflow_kafka_groups.operators.dag_form import checked_defaults
+        from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
         conn_id, cluster = self._args.conn_id, self._args.cluster
         if cluster is None and conn_id is None:
@@ -212,7 +212,7 @@ def read_properties(path: Path) -> dict[str, str]:
 
     Raises ``ConfigurationError`` naming the line, never a value, and for a file that cannot be read.
     """
-    from airflow_kafka_groups.cluster.librdkafka import check_java_names
+    from airflow_kafka_groups.kafka.cluster.librdkafka import check_java_names
 
     try:
         content = read_local(path, most=LARGEST, may_be_pipe=True).decode("utf-8-sig")

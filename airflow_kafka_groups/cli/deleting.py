@@ -10,22 +10,17 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
 from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
 from airflow_kafka_groups.cli.messages import Progress, say
 from airflow_kafka_groups.cli.options import add_value
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text
-from airflow_kafka_groups.maintenance.deletion.request import (
-    DeletionLimits,
-    DeletionObserver,
-    DeletionRequest,
-    no_lease,
-)
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
+    from airflow_kafka_groups.change.lease import LeaseGuard
+    from airflow_kafka_groups.ledger.outcomes import DeletionReport
 
 _MAX_WAIT_SECONDS = 86_400.0
 
@@ -88,7 +83,7 @@ def to_delete(digest: str) -> str:
 
 def exit_code(report: DeletionReport) -> ExitCode:
     """Return what a run's record means for the caller. Something that is kept is ``INCOMPLETE``."""
-    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+    from airflow_kafka_groups.ledger.outcomes import Outcome
 
     lost = report.lease is not None and report.lease.lost is not None
     if lost or report.ids(Outcome.FAILED, Outcome.UNKNOWN):

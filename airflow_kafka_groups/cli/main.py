@@ -22,7 +22,7 @@ from airflow_kafka_groups.cli.options import add_output_argument
 from airflow_kafka_groups.cli.output import Output, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.shown import with_links
+from airflow_kafka_groups.shown import with_links
 
 _EPILOG = (
     "Exit codes: 0 done; 1 failed; 2 bad usage or configuration, nothing was touched; 3 something was left out; "
@@ -127,7 +127,7 @@ def run_command(name: str, args: argparse.Namespace) -> int:
     """Run a command whose arguments are parsed, and return its exit code."""
     out = Output(args.output, stdout_for(args.output))
     try:
-        from airflow_kafka_groups.admin.results import collection_paused
+        from airflow_kafka_groups.kafka.admin.results import collection_paused
 
         _check_group_ids(args)
         with redirect_stdout(sys.stderr), collection_paused():  # it looks through all of Airflow, again and again

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from airflow_kafka_groups.maintenance.shown import printable
+from airflow_kafka_groups.shown import printable
 
 Progress = Callable[[str, int, int], None]
 

@@ -9,7 +9,7 @@ import os
 
 from airflow_kafka_groups.cli.output import FORMATS
 from airflow_kafka_groups.cli.registry import ArgumentTarget
-from airflow_kafka_groups.contracts.url_secrets import has_secret
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 _SUFFIX = "_seconds"
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from io import StringIO, TextIOWrapper
 from typing import IO, Any
 
-from airflow_kafka_groups.maintenance.shown import printable
+from airflow_kafka_groups.shown import printable
 
 FORMATS = ("table", "json", "csv")
 _STYLED_ROWS = 500

@@ -45,7 +45,7 @@ class CommandModule(Protocol):
 class Command:
     """A command.
 
-    :param module: the name of its module in ``commands``.
+    :param module: its module within ``commands``.
     :param help: one line for the overview.
     """
 
@@ -58,21 +58,21 @@ class Command:
 
 
 COMMANDS: Mapping[str, Command] = {
-    "list": Command("list_groups", "List the groups of the cluster"),
-    "describe": Command("describe", "Describe groups with their members"),
-    "offsets": Command("offsets", "Show the committed offsets of groups"),
-    "lag": Command("lag", "Measure how far groups are behind"),
+    "list": Command("look.list_groups", "List the groups of the cluster"),
+    "describe": Command("look.describe", "Describe groups with their members"),
+    "offsets": Command("look.offsets", "Show the committed offsets of groups"),
+    "lag": Command("look.lag", "Measure how far groups are behind"),
     "snapshot": Command("snapshot", "Take a snapshot of groups with their offsets"),
-    "readiness": Command("readiness", "Show which groups can move to the protocol of KIP-848"),
+    "readiness": Command("look.readiness", "Show which groups can move to the protocol of KIP-848"),
     "judge": Command("judge", "Judge which groups are stale, from the snapshots in the storage"),
     "plan": Command("plan", "Plan a clean-up from the verdicts in the storage"),
-    "explain": Command("explain", "Explain why a group would be deleted or kept"),
+    "explain": Command("look.explain", "Explain why a group would be deleted or kept"),
     "backup": Command("backup", "Back up the committed offsets of groups"),
     "apply": Command("apply", "Delete the groups of a plan (a dry run without --yes)"),
     "restore": Command("restore", "Restore offsets of a backup (a dry run without --yes)"),
     "keep-alive": Command("keep_alive", "Keep sleeping groups from being forgotten (a dry run without --yes)"),
     "metrics": Command("metrics", "Write the metrics of groups for a scraper (OpenMetrics)"),
     "prune-topics": Command("prune_topics", "Prune topics that live groups stopped reading (a dry run without --yes)"),
-    "doctor": Command("doctor", "Examine a connection, its storage and this machine"),
+    "doctor": Command("look.doctor", "Examine a connection, its storage and this machine"),
     "copy-dags": Command("copy_dags", "Copy the package's DAG files to a folder"),
 }

@@ -9,19 +9,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cluster.products import recognize
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.change.lease import other_leases
 from airflow_kafka_groups.doctor.finding import Report, counted
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.deletion.lease import other_leases
-from airflow_kafka_groups.models import ListedOffset, OffsetSpec, TopicPartition
-from airflow_kafka_groups.protocol import apis
-from airflow_kafka_groups.protocol.releases import oldest_release
+from airflow_kafka_groups.kafka.cluster.products import recognize
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol.releases import oldest_release
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient, ClusterDescription
-    from airflow_kafka_groups.admin.results import GroupListings
-    from airflow_kafka_groups.protocol.api_versions import ApiVersions
+    from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
+    from airflow_kafka_groups.kafka.admin.results import GroupListings
+    from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 
 SKEW_SECONDS = 5.0
 """Clocks that differ by less are in step: the shortest limits of this package are three times as long."""

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.admin.client.access import FEWER_LISTED, SEE_ALL, describe_access
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.contracts.durations import show_duration
 from airflow_kafka_groups.doctor.finding import Report, counted
+from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.policy.retention import remedy as fitting
-from airflow_kafka_groups.maintenance.protocols import is_out_of_reach
+from airflow_kafka_groups.judge.policy.retention import remedy as fitting
+from airflow_kafka_groups.kafka.admin.client.access import FEWER_LISTED, SEE_ALL, describe_access
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.observe.protocols import is_out_of_reach
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.client.access import Access
-    from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.client.access import Access
+    from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
 
 SAMPLE_GROUPS = 50
 _DAY = 86_400

@@ -10,8 +10,8 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 
-from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
 from airflow_kafka_groups.doctor.finding import Report
+from airflow_kafka_groups.spark.spark_versions import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
 
 _ELSEWHERE = "Nothing, where Spark runs on other machines, or where clean-ups run without it."
 

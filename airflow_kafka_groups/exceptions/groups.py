@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions.client import KafkaGroupsError
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+    from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
 
 class PartitionsFailedError(KafkaGroupsError):

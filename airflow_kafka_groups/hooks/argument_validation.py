@@ -21,11 +21,11 @@ from functools import partial, wraps
 from inspect import signature
 from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 
-from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks import json_templates, rendered_names
 from airflow_kafka_groups.hooks.json_templates import is_template, listed
 from airflow_kafka_groups.hooks.own_delimiters import require_rendered
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -16,12 +16,12 @@ from pathlib import PurePath
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-from airflow_kafka_groups.contracts import durations
-from airflow_kafka_groups.contracts.url_secrets import has_secret, strings_in
+from airflow_kafka_groups import durations
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.hooks.connection.fields import parse_object
-from airflow_kafka_groups.maintenance.patterns import check_patterns
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.hooks.fields import parse_object
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.observe.patterns import check_patterns
+from airflow_kafka_groups.storage.url_secrets import has_secret, strings_in
 
 T = TypeVar("T")
 M = TypeVar("M", bound=StrEnum)

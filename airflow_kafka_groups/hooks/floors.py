@@ -17,12 +17,12 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place,
     read_text,
 )
-from airflow_kafka_groups.hooks.connection.fields import parse_object
-from airflow_kafka_groups.maintenance.policy.notice import check_notify
+from airflow_kafka_groups.hooks.fields import parse_object
+from airflow_kafka_groups.judge.policy.notice import check_notify
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-    from airflow_kafka_groups.maintenance.floors import SiteFloors
+    from airflow_kafka_groups.ledger.floors import SiteFloors
 
 SECTION = "kafka_groups"
 DEFAULTS = "KAFKA_GROUPS_DEFAULTS"
@@ -45,7 +45,7 @@ _READERS: Mapping[str, Callable[[str, Any], Any]] = {
 
 def read_floors(where: str, values: Mapping[str, Any]) -> SiteFloors:
     """Read floors out of plain values. Raises ``ConfigurationError`` for a name or a value that cannot be."""
-    from airflow_kafka_groups.maintenance.floors import SiteFloors
+    from airflow_kafka_groups.ledger.floors import SiteFloors
 
     if unknown := sorted(values.keys() - _READERS.keys()):
         raise ConfigurationError(f"{where}.{unknown[0]}", None, f"is not known. Known are {', '.join(_READERS)}")

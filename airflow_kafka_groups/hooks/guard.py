@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeVar
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
-from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.time_limit import within_time_limit
-from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
-from airflow_kafka_groups.membership.brief import join_and_leave
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint
+from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
+from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.membership.brief import join_and_leave
 
 T = TypeVar("T")
 

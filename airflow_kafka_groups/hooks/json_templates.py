@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.hooks.connection.fields import each_once, read_json
+from airflow_kafka_groups.hooks.fields import each_once, read_json
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -23,17 +23,17 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.airflow_lookups import HOOK_NAME, checked_connection_id, lookup_error
 from airflow_kafka_groups.hooks.connection.settings import CONN_TYPE, ConnectionSettings, read_connection
-from airflow_kafka_groups.transport.pem import pem_lines
+from airflow_kafka_groups.kafka.transport.pem import pem_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from airflow_kafka_groups.admin.results import GroupListings, GroupResults
-    from airflow_kafka_groups.cluster.config import ClientConfig
-    from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
+    from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.models import (
+    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+    from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+    from airflow_kafka_groups.kafka.models import (
         Broker,
         CoordinatorType,
         GroupDescription,
@@ -185,7 +185,7 @@ class KafkaGroupsHook(BaseHook):
 
         Entering raises ``LeaseNotAcquiredError`` naming the holder.
         """
-        from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
+        from airflow_kafka_groups.change.lease import deletion_lease
 
         group_id = self.settings.lease_group_id
         return deletion_lease(self.client_config(), group_id=group_id, owner=owner, wait_seconds=wait_seconds)
@@ -209,7 +209,7 @@ class KafkaGroupsHook(BaseHook):
         self, keys: Iterable[str], *, key_type: CoordinatorType | None = None
     ) -> GroupResults[Broker]:
         """Find the coordinator of each key. Keys that fail are in ``.failed``."""
-        from airflow_kafka_groups.models import CoordinatorType
+        from airflow_kafka_groups.kafka.models import CoordinatorType
 
         kind = CoordinatorType.GROUP if key_type is None else key_type
         return self.run(lambda admin: admin.find_coordinators(keys, key_type=kind))

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 from typing import Any
 
-from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 _OF_LINES = "line_statement_prefix"
 _DELIMITERS = {"variable_start_string": "{{", "block_start_string": "{%", _OF_LINES: ""}

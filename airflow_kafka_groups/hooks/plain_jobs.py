@@ -10,9 +10,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.spark.contracts_jobs import WITHOUT_SPARK
+from airflow_kafka_groups.storage.layout import StoragePath
 
 _NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
 
@@ -51,11 +51,11 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     Raises ``ConfigurationError`` for wrong arguments, ``MaintenanceError`` if the job fails, and what may pass as
     ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.
     """
-    from airflow_kafka_groups.arrow import errors
-    from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-    from airflow_kafka_groups.arrow.files.storage import Storage
-    from airflow_kafka_groups.maintenance.job_storage import JobStorage
+    from airflow_kafka_groups.exceptions import jobs as errors
     from airflow_kafka_groups.spark.session_on_demand import NoSession
+    from airflow_kafka_groups.storage.job_storage import JobStorage
+    from airflow_kafka_groups.storage.local_storage import LocalStorage
+    from airflow_kafka_groups.storage.storage import Storage
 
     name, *options = arguments
     job = import_module(f"airflow_kafka_groups.spark.jobs.{name}")

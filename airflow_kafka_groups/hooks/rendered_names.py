@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.hooks.connection.fields import read_json
+from airflow_kafka_groups.hooks.fields import read_json
 from airflow_kafka_groups.hooks.json_templates import TEMPLATE, Given, Text, Value, Whole
 
 NOTHING = "its template rendered to nothing: check what it refers to"

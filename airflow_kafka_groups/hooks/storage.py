@@ -12,10 +12,10 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_place, read_text
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.floors import SiteFloors
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-    from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
 
 _USUAL = "aws_default"
@@ -46,7 +46,7 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
     from airflow.sdk.io import has_fs
 
-    from airflow_kafka_groups.maintenance.storage_access import (
+    from airflow_kafka_groups.storage.storage_access import (
         OBJECT_STORES,
         S3,
         SUPPORTED,
@@ -124,7 +124,7 @@ def policy_reader(policy: PlanPolicy) -> Callable[[], PolicyFile | None]:
 def _policy_loader(field: str, value: Any) -> Callable[[], PolicyFile]:
     from dataclasses import replace
 
-    from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
+    from airflow_kafka_groups.judge.policy.policy_file import load_policy
 
     path = open_path(field, value)
     # The path as it was given: an object store's own spelling loses the connection that opens it.
@@ -136,8 +136,8 @@ def open_layout(storage_path: Any, cluster: Any, conn_id: str) -> Layout:
 
     :param cluster: the cluster's folder; ``None`` for the connection's id.
     """
-    from airflow_kafka_groups.arrow.values import use_system_allocator
-    from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, cluster_folder
+    from airflow_kafka_groups.storage.arrow_values import use_system_allocator
+    from airflow_kafka_groups.storage.layout import Layout, check_cluster, cluster_folder
 
     use_system_allocator()  # whatever opens a storage reads or writes large tables there
     folder = cluster_folder(conn_id) if cluster is None else check_cluster(read_text("cluster", cluster))

@@ -12,8 +12,8 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, read_integer, read_text
-from airflow_kafka_groups.links import CleanupReportLink, push_report_path, report_url_of
-from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES, ApprovalTerms
+from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path, report_url_of
+from airflow_kafka_groups.ledger.approval_rules import RULES, ApprovalTerms
 from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typed, counted, question
@@ -21,8 +21,8 @@ from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typ
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+    from airflow_kafka_groups.storage.layout import Layout
 
 APPROVE = "Approve"
 _PEOPLE = 'must be a list of people by their ids and names in Airflow, as strings: [{"id": "42", "name": "Ann"}]'
@@ -107,8 +107,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def execute(self, context: Context) -> Any:
         """Seal the question into the storage and ask, if somebody has to be asked."""
-        from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_question
-        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.ledger.approval import seal_question
+        from airflow_kafka_groups.storage.layout import utc_now
 
         layout, plan, why = self._plan_to_approve()
         if why is None:
@@ -159,8 +159,8 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def question_of(self, context: Context, layout: Layout, plan: Any, why: str) -> tuple[str, str]:
         """Return the subject and the text of the question."""
-        from airflow_kafka_groups.maintenance.report.write import make_report
-        from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
+        from airflow_kafka_groups.observe.snapshot.last_members import last_members
+        from airflow_kafka_groups.report.write import make_report
 
         report, _ = make_report(layout, plan, actor_of(context).get("dag_id"))
         push_report_path(context, report)
@@ -170,13 +170,13 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def exceptions(self, plan: Any, names: Any) -> Any:
         """Return what is to be kept: the planned groups of families, too."""
-        from airflow_kafka_groups.maintenance.plan.rulings import with_families
+        from airflow_kafka_groups.change.plan.rulings import with_families
 
         return with_families(plan.planned, as_typed(names, {*plan.group_ids, *plan.planned.column("family")}))
 
     def load(self, layout: Layout) -> SealedPlan:
         """Read the plan. Raises ``PlanError``."""
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
         return load_plan(layout, self.plan_id)
 
@@ -188,7 +188,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
         write: so the answer is sealed here. Raises ``PlanError`` for an approval that is not clear, such as a wrong
         number of groups: the next try asks again.
         """
-        from airflow_kafka_groups.maintenance.deletion.approval.sealed import refused, seal_answer
+        from airflow_kafka_groups.ledger.approval import refused, seal_answer
 
         if "error" in event:  # no answer in time, and no default: raised by Airflow's own operator
             return super().execute_complete(context, event)
@@ -228,7 +228,7 @@ class ApproveCleanupOperator(ApprovalOperator, DryRunOperator):
 
     def _plan_to_approve(self) -> tuple[Layout, SealedPlan, str | None]:
         """Return the plan, and why it has to be approved; ``None`` if it need not be."""
-        from airflow_kafka_groups.maintenance.checks import check_digest
+        from airflow_kafka_groups.checks import check_digest
 
         digest = check_digest("plan_digest", self.plan_digest)
         terms = ApprovalTerms(rule=self.approval_rule, approve_above=self.approve_above)

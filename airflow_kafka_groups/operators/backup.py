@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_text
-from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.hooks.links import CleanupReportLink
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from airflow_kafka_groups.change.backup.file import Backup
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.backup.file import Backup
 
 
 class BackupGroupOffsetsOperator(StoredOperator):
@@ -85,9 +85,9 @@ class BackupGroupOffsetsOperator(StoredOperator):
         return {**backup.to_json(), "reasons": reasons}
 
     def _planned(self, plan_id: str) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-        from airflow_kafka_groups.maintenance.checks import check_digest
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
+        from airflow_kafka_groups.change.backup.planned import backup_groups
+        from airflow_kafka_groups.checks import check_digest
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
         digest = check_digest("plan_digest", self.plan_digest)
         layout = self.site_layout()
@@ -95,7 +95,7 @@ class BackupGroupOffsetsOperator(StoredOperator):
         return lambda admin: backup_groups(admin, layout, plan, approved_digest=digest, progress=self.log_progress)
 
     def _named(self) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-        from airflow_kafka_groups.maintenance.backup.named import backup_named
+        from airflow_kafka_groups.change.backup.named import backup_named
 
         ids, groups = self.group_ids, GroupFilter(self.include, self.exclude)
         layout = self.site_layout()

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_names, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.shown import one_line
-from airflow_kafka_groups.models import CoordinatorType
+from airflow_kafka_groups.kafka.models import CoordinatorType
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupResults
-    from airflow_kafka_groups.models import Broker
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
+    from airflow_kafka_groups.kafka.models import Broker
 
 
 class FindCoordinatorsOperator(KafkaGroupsOperator):
@@ -62,7 +62,7 @@ class FindCoordinatorsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
+        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
 
         what = "groups" if self.transactional_ids is None else "transactional_ids"
         given = self.group_ids if what == "groups" else self.transactional_ids

@@ -17,13 +17,13 @@ from weakref import WeakKeyDictionary
 from airflow.sdk import Param, conf
 from airflow.sdk.exceptions import ParamValidationError
 
-from airflow_kafka_groups.contracts.ids import cluster_name_from
-from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_mapping, read_place, read_text
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
-from airflow_kafka_groups.operators.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
+from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
 from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
+from airflow_kafka_groups.storage.ids import cluster_name_from
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}

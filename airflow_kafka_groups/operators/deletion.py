@@ -17,16 +17,16 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
-from airflow_kafka_groups.links import CleanupReportLink
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
+from airflow_kafka_groups.hooks.links import CleanupReportLink
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
     from airflow_kafka_groups.operators.support.deleting import Deletion
+    from airflow_kafka_groups.storage.layout import Layout
 
 
 class DeleteGroupsOperator(DeletingOperator):
@@ -99,7 +99,7 @@ class DeleteGroupsOperator(DeletingOperator):
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the deletion."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+        from airflow_kafka_groups.change.deletion.request import DeletionLimits
 
         return DeletionLimits(
             groups_per_second=self.groups_per_second or None, bytes_per_second=self.bytes_per_second or None
@@ -107,11 +107,11 @@ class DeleteGroupsOperator(DeletingOperator):
 
     def _deletion(self, layout: Layout, request: DeletionRequest) -> Deletion:
         """Read the arguments and return what to run."""
+        from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+        from airflow_kafka_groups.change.deletion.service import delete_by_plan
+        from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
-        from airflow_kafka_groups.maintenance.checks import check_digest
-        from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
-        from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
+        from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
 
         floors = self.floors()
         plan_id, group_ids = self.plan_id, self.group_ids

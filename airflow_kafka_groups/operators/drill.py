@@ -50,7 +50,7 @@ class RestoreDrillOperator(StoredOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Run the drill with one client."""
-        from airflow_kafka_groups.maintenance.restore.drill import rehearse_restore
+        from airflow_kafka_groups.change.restore.drill import rehearse_restore
         from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
 
         backup_id, groups, prefix, actor = self.plan_id, self.max_groups, self.scratch_prefix, actor_of(context)

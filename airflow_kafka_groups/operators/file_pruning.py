@@ -59,10 +59,10 @@ class PruneFilesOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Find the files, and remove the old ones."""
-        from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-        from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+        from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
+        from airflow_kafka_groups.storage.layout import utc_now
 
         dry_run = self.dry_run
         limits = PruningLimits(

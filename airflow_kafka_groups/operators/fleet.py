@@ -10,12 +10,12 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_place, read_storage_path
-from airflow_kafka_groups.links import CleanupReportLink, push_report_path
+from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.report.fleet import ClusterRun
+    from airflow_kafka_groups.report.fleet import ClusterRun
 
 _WELL = ("success", "skipped")
 
@@ -108,11 +108,11 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read what the tasks of each cluster returned, and write the page."""
-        from airflow_kafka_groups.contracts.ids import new_id
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
-        from airflow_kafka_groups.maintenance.storage import utc_now
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
+        from airflow_kafka_groups.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
+        from airflow_kafka_groups.storage.ids import new_id
+        from airflow_kafka_groups.storage.layout import utc_now
 
         states = self._states(context["ti"])
         runs = [self._run(context["ti"], index, each, states(index)) for index, each in enumerate(self.clusters)]
@@ -133,7 +133,7 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         return {"report_path": path, **totals}
 
     def _run(self, ti: Any, index: int, cluster: Mapping[str, str], states: Mapping[str, str]) -> ClusterRun:
-        from airflow_kafka_groups.maintenance.report.fleet import ClusterRun, ClusterState
+        from airflow_kafka_groups.report.fleet import ClusterRun, ClusterState
 
         def result(task_id: str) -> Mapping[str, Any]:
             # What a task that did not run again returned before its run was cleared is not of this try.

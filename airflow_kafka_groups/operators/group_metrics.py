@@ -16,7 +16,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_storage_path,
     read_text,
 )
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import StoredOperator
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class ExportGroupMetricsOperator(StoredOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts, and export."""
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.metrics.group_metrics import metrics_of_snapshot
-        from airflow_kafka_groups.maintenance.metrics.openmetrics import write_openmetrics
         from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
+        from airflow_kafka_groups.report.group_metrics import metrics_of_snapshot
+        from airflow_kafka_groups.report.openmetrics import write_openmetrics
 
         if self.openmetrics_path is None and not self.airflow_metrics:
             raise ConfigurationError("openmetrics_path", None, "pass it, or airflow_metrics=True, or both")

@@ -21,16 +21,16 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text,
     read_type_names,
 )
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, first_failures
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupResults
-    from airflow_kafka_groups.models import Broker, GroupDescription, GroupListing
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
+    from airflow_kafka_groups.kafka.models import Broker, GroupDescription, GroupListing
 
 MAX_XCOM_GROUPS = 1_000
 """The maximum number of groups in an XCom; larger lists are written to the storage."""
@@ -54,11 +54,11 @@ class _ListingOperator(KafkaGroupsOperator):
 
     def keep(self, what: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
         """Return ``{what: rows, "path": None}``, or ``{what: None, "path": …}``, so a part never looks complete."""
-        from airflow_kafka_groups.contracts.formats import FORMAT
-        from airflow_kafka_groups.contracts.ids import new_id
-        from airflow_kafka_groups.contracts.paths import LISTINGS
         from airflow_kafka_groups.hooks.storage import open_layout
-        from airflow_kafka_groups.maintenance.storage import utc_now, write_json
+        from airflow_kafka_groups.storage.formats import FORMAT
+        from airflow_kafka_groups.storage.ids import new_id
+        from airflow_kafka_groups.storage.layout import utc_now, write_json
+        from airflow_kafka_groups.storage.paths import LISTINGS
 
         few = rows if len(rows) <= MAX_XCOM_GROUPS else []
         unstorable = [row["group_id"] for row in few if storable(row) != row]  # in PostgreSQL, as an XCom
@@ -215,7 +215,7 @@ class ChunkGroupsOperator(KafkaGroupsOperator):
 
     def execute(self, context: Context) -> list[list[str]]:
         """Look up all coordinators with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups, within_reach
+        from airflow_kafka_groups.observe.protocols import selected_groups, within_reach
 
         chosen = GroupFilter(self.include, self.exclude)
 

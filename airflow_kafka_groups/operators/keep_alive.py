@@ -17,14 +17,14 @@ from airflow_kafka_groups.hooks.arguments import (
     read_names,
     read_patterns,
 )
-from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-    from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
+    from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive.results import KeepAliveReport
 
 
 class KeepOffsetsAliveOperator(DryRunOperator):
@@ -83,8 +83,8 @@ class KeepOffsetsAliveOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Keep the due groups alive with one client."""
-        from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveOutcome
-        from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
+        from airflow_kafka_groups.change.keep_alive.results import KeepAliveOutcome
+        from airflow_kafka_groups.change.keep_alive.service import keep_alive
 
         request, layout, settings, dry_run = self.request(), self.site_layout(), self.hook.settings, self.dry_run
         self.require_writable()
@@ -112,8 +112,8 @@ class KeepOffsetsAliveOperator(DryRunOperator):
 
     def request(self) -> KeepAliveRequest:
         """Build the request from the arguments. Raises ``ConfigurationError``."""
-        from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-        from airflow_kafka_groups.membership.brief import ASSIGNORS
+        from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+        from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 
         return KeepAliveRequest(
             group_ids=tuple(self.group_ids or ()),

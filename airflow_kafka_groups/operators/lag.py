@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, collection_paused, first_failures
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.lag import GroupLag
-    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.lag import GroupLag
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
 
 FIRST_GROUPS = 100
 """The number of groups in the XCom, those with the largest lag first."""
@@ -61,7 +61,7 @@ class ListGroupLagOperator(KafkaGroupsOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Measure with one client."""
-        from airflow_kafka_groups.maintenance.protocols import selected_groups, why_short, within_reach
+        from airflow_kafka_groups.observe.protocols import selected_groups, why_short, within_reach
 
         chosen = GroupFilter(self.include, self.exclude)
 

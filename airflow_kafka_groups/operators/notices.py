@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, JournalError, PolicyError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text
-from airflow_kafka_groups.links import absolute_report_url_of
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.hooks.links import absolute_report_url_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator
 from airflow_kafka_groups.operators.support.notifiers import configured_notifiers
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseNotifier, Context
 
-    from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
+    from airflow_kafka_groups.change.plan.notify import OwnerNotice
 
 
 _NOTIFIERS = "must be Airflow's notifiers, such as [SmtpNotifier(to=…)]: objects, and no classes"
@@ -72,8 +72,8 @@ class NotifyOwnersOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Mark, notify, and record each notice."""
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-        from airflow_kafka_groups.maintenance.plan.notify import notify_owners
+        from airflow_kafka_groups.change.plan.notify import notify_owners
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
         layout = self.site_layout()
         plan = load_plan(layout, self.plan_id)

@@ -20,10 +20,10 @@ from airflow_kafka_groups.hooks.arguments import (
     read_switch,
     read_text,
 )
-from airflow_kafka_groups.maintenance.shown import one_line
 from airflow_kafka_groups.operators.offset_deletion import read_topics
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 from airflow_kafka_groups.operators.support.tries import tries_of
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
+    from airflow_kafka_groups.ledger.changes import Change, ChangeResult
 
 
 class _OffsetChangeOperator(DryRunOperator):
@@ -49,8 +49,8 @@ class _OffsetChangeOperator(DryRunOperator):
         facts: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Run the steps in this order, and return the summary. Fails if a change failed or its outcome is unknown."""
-        from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-        from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
+        from airflow_kafka_groups.change.restore.recorded import change_recorded
+        from airflow_kafka_groups.ledger.changes import ChangeOutcome
 
         dry_run = self.dry_run
         layout = self.site_layout()
@@ -94,8 +94,8 @@ class _OffsetChangeOperator(DryRunOperator):
 
 def _why_unread(result: ChangeResult) -> str | None:
     """Return why a group, or a part of it, is as it was, if something of it could not be read."""
-    from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-    from airflow_kafka_groups.maintenance.restore.why_kept import unread_of, unread_part
+    from airflow_kafka_groups.change.restore.why_kept import unread_of, unread_part
+    from airflow_kafka_groups.ledger.changes import ChangeOutcome
 
     return unread_of([result.reason]) if result.outcome is ChangeOutcome.KEPT else unread_part(result.skipped)
 
@@ -142,8 +142,8 @@ class ResetGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Reset with one client."""
-        from airflow_kafka_groups.maintenance.restore.earlier_tries import SHIFT_BY, TARGET
-        from airflow_kafka_groups.maintenance.restore.reset import ResetTarget, propose_reset
+        from airflow_kafka_groups.change.restore.earlier_tries import SHIFT_BY, TARGET
+        from airflow_kafka_groups.change.restore.reset import ResetTarget, propose_reset
 
         target = ResetTarget(to=self.to, timestamp_ms=self.timestamp, shift_by=self.shift_by)
         by = self.shift_by
@@ -178,8 +178,8 @@ class AlterGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Set the offsets with one client."""
-        from airflow_kafka_groups.maintenance.restore.earlier_tries import spare_used
-        from airflow_kafka_groups.maintenance.restore.reset import propose_alter
+        from airflow_kafka_groups.change.restore.earlier_tries import spare_used
+        from airflow_kafka_groups.change.restore.reset import propose_alter
 
         earlier, facts = tries_of(context, self.site_layout())
         return self.change(
@@ -222,8 +222,8 @@ class RestoreGroupOffsetsOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore with one client."""
-        from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries, spare_used
-        from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+        from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, spare_used
+        from airflow_kafka_groups.change.restore.from_backup import propose_restore
 
         plan_id, group_ids, overwrite = self.plan_id, self.group_ids, self.overwrite
         layout = self.site_layout()

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.contracts.ids import topic_remedy
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_distinct_names
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 from airflow_kafka_groups.operators.support.tries import tries_of
+from airflow_kafka_groups.storage.ids import topic_remedy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -52,7 +52,7 @@ class DeleteGroupOffsetsOperator(DryRunOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read, record and delete the offsets with one client."""
-        from airflow_kafka_groups.maintenance.restore.forget import forget_topics
+        from airflow_kafka_groups.change.restore.forget import forget_topics
 
         dry_run, group_ids, topics = self.dry_run, self.group_ids, frozenset(self.topics)
         layout = self.site_layout()

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
+    from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
 
 
 class ListGroupOffsetsOperator(StoredOperator):
@@ -61,8 +61,8 @@ class ListGroupOffsetsOperator(StoredOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the snapshot with one client."""
-        from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-        from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+        from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+        from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 
         layout = self.layout()
 

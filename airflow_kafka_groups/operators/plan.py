@@ -5,19 +5,19 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.contracts.evidence import recorded_sentence
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_flag, read_integer
-from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.shown import one_line, shortened, storable
+from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
+from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import collection_paused
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
+from airflow_kafka_groups.shown import one_line, shortened, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 FIRST_GROUPS = 20
 """The number of planned groups in the XCom and in the log."""
@@ -74,8 +74,8 @@ class PlanCleanupOperator(PlanningOperator):
     @collection_paused
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the verdicts and the snapshot, write the plan."""
-        from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
-        from airflow_kafka_groups.maintenance.report.write import make_report
+        from airflow_kafka_groups.change.plan.plan_snapshot import plan_snapshot
+        from airflow_kafka_groups.report.write import make_report
 
         settings, layout, dag = self.hook.settings, self.layout(), context.get("dag")
         plan, path = plan_snapshot(

@@ -56,7 +56,7 @@ class CheckPolicyOperator(DeclaredArguments, BaseOperator):
         """Read and check the file."""
         from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
-        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+        from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
         policy = PlanPolicy(
             min_idle_seconds=self.min_idle_seconds,

@@ -11,9 +11,9 @@ from airflow_kafka_groups.operators.support.question import FIRST_GROUPS, as_typ
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+    from airflow_kafka_groups.storage.layout import Layout
 
 
 class ApprovePruningOperator(ApproveCleanupOperator):
@@ -35,7 +35,7 @@ class ApprovePruningOperator(ApproveCleanupOperator):
 
     def load(self, layout: Layout) -> SealedPlan:
         """Read the plan. Raises ``PlanError``."""
-        from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
+        from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
         return load_prune_plan(layout, self.plan_id)
 

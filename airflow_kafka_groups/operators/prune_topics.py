@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_number, read_text
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES
 from airflow_kafka_groups.operators.support.deleting import DeletingOperator
 from airflow_kafka_groups.operators.support.planning import PlanningOperator
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
+    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
     from airflow_kafka_groups.operators.support.deleting import Deletion
 
 
@@ -48,7 +48,7 @@ class PlanTopicPruningOperator(PlanningOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshots, and write the plan."""
-        from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
+        from airflow_kafka_groups.change.prune_topics.planning import plan_topics
 
         floors, layout = self.floors(), self.layout()
         plan, path = plan_topics(
@@ -109,11 +109,11 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
     def delete(self, context: Context) -> dict[str, Any]:
         """Prune with one client, and return the summary of the record."""
+        from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
+        from airflow_kafka_groups.checks import check_digest
         from airflow_kafka_groups.hooks.storage import policy_reader
-        from airflow_kafka_groups.maintenance.checks import check_digest
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
-        from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
+        from airflow_kafka_groups.ledger.outcomes import Outcome
+        from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
         layout, plan_id = self.layout(), self.plan_id
         digest = check_digest("plan_digest", self.plan_digest)
@@ -135,7 +135,7 @@ class PruneTopicOffsetsOperator(DeletingOperator):
 
     def limits(self) -> DeletionLimits:
         """Return the bounds of the run."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
-        from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE
+        from airflow_kafka_groups.change.deletion.request import DeletionLimits
+        from airflow_kafka_groups.change.prune_topics.service import CHUNK_SIZE
 
         return DeletionLimits(chunk_size=CHUNK_SIZE, groups_per_second=self.topics_per_second or None)

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import read_text_or_nothing
-from airflow_kafka_groups.links import CleanupReportLink, push_report_path
-from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.hooks.links import CleanupReportLink, push_report_path
 from airflow_kafka_groups.operators.support.actor import actor_of
 from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused
+from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 
 
 class CleanupReportOperator(StoredOperator):
@@ -43,8 +43,8 @@ class CleanupReportOperator(StoredOperator):
         """Read the plan and its records, and write the page."""
         from airflow.sdk.exceptions import AirflowSkipException
 
-        from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-        from airflow_kafka_groups.maintenance.report.write import make_report
+        from airflow_kafka_groups.ledger.deletion_plan import load_plan
+        from airflow_kafka_groups.report.write import make_report
 
         if self.plan_id == "":
             raise AirflowSkipException("There is no plan to report: an earlier task failed")
@@ -57,7 +57,7 @@ class CleanupReportOperator(StoredOperator):
 
 
 def _summary(plan: DeletionPlan, records: list[dict[str, Any]]) -> dict[str, Any]:
-    from airflow_kafka_groups.maintenance.report.merging import merge_outcomes, runs_that_count, verified_gone
+    from airflow_kafka_groups.report.merging import merge_outcomes, runs_that_count, verified_gone
 
     used, dry_run = runs_that_count(records)
     outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.hooks.argument_validation import Argument, require_read, sets_arguments
 from airflow_kafka_groups.hooks.arguments import (
@@ -22,7 +21,8 @@ from airflow_kafka_groups.hooks.arguments import (
 )
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
+from airflow_kafka_groups.kafka.transport.private_folder import private_folder
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
 from airflow_kafka_groups.operators.support.spark_conf import hide_conf, read_spark_arguments
@@ -35,7 +35,7 @@ from airflow_kafka_groups.operators.support.spark_connection import (
     why_not_here,
     wrong_argument,
 )
-from airflow_kafka_groups.transport.private_folder import private_folder
+from airflow_kafka_groups.shown import one_line
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -82,9 +82,9 @@ class GroupOffsetsToSparkOperator(StoredOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the snapshot and write the file."""
-        from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
-        from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
-        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.change.backlog import write_backlog
+        from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+        from airflow_kafka_groups.storage.layout import utc_now
 
         layout = self.layout()
         group_id = self.group_id
@@ -243,7 +243,7 @@ class CommitGroupBacklogOperator(_OffsetChangeOperator):
 
     def execute(self, context: Context) -> dict[str, Any]:
         """Read the result, commit it, and read it back."""
-        from airflow_kafka_groups.maintenance.snapshot.backlog import read_result
+        from airflow_kafka_groups.change.backlog import read_result
 
         place, storage = open_path("result_path", self.result_path), open_path("storage_path", self.storage_path)
         self.floors().require_inside(str(place), str(storage))

@@ -17,10 +17,6 @@ from airflow.api_fastapi.core_api.security import requires_access_dag
 from fastapi import Depends, FastAPI, Response
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
-from airflow_kafka_groups.maintenance.report.fleet import report_href
-from airflow_kafka_groups.maintenance.report.html import TREND_LINK
-from airflow_kafka_groups.maintenance.report.page import content_policy, render
 from airflow_kafka_groups.plugins.report_files import (
     NamedReport,
     cluster_of,
@@ -29,6 +25,10 @@ from airflow_kafka_groups.plugins.report_files import (
     read_report,
     read_trend,
 )
+from airflow_kafka_groups.report.fleet import FOLDER as FLEET
+from airflow_kafka_groups.report.fleet import report_href
+from airflow_kafka_groups.report.html import TREND_LINK
+from airflow_kafka_groups.report.page import content_policy, render
 
 _TREND_TAB = "The trend over all runs is a tab of the DAG"
 _STYLE_ELEMENT = re.compile(rb"<style>(.*?)</style>", re.S)

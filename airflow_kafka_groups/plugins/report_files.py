@@ -13,14 +13,14 @@ from pathlib import PurePosixPath
 from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.contracts.paths import REPORTS, TREND_PAGE
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
+from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.links import REPORT_XCOM
-from airflow_kafka_groups.maintenance.named_files import read_named
-from airflow_kafka_groups.maintenance.report.fleet import FOLDER as FLEET
-from airflow_kafka_groups.maintenance.report.page import HEAD, dag_of
-from airflow_kafka_groups.maintenance.storage import check_id
+from airflow_kafka_groups.report.fleet import FOLDER as FLEET
+from airflow_kafka_groups.report.page import HEAD, dag_of
+from airflow_kafka_groups.storage.layout import check_id
+from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.paths import REPORTS, TREND_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

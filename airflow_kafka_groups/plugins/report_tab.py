@@ -10,7 +10,7 @@ from typing import Any
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
-from airflow_kafka_groups.links import TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
+from airflow_kafka_groups.hooks.links import TAB_ROUTE, TREND_ROUTE, base_path, has_report_tab
 
 APP_PREFIX = "/kafka-groups-report"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_place
-from airflow_kafka_groups.links import CleanupReportLink
+from airflow_kafka_groups.hooks.links import CleanupReportLink
 from airflow_kafka_groups.sensors.base import KafkaGroupsSensor
 
 if TYPE_CHECKING:
@@ -48,9 +48,9 @@ class DeleteGroupsSensor(KafkaGroupsSensor):
         if self.group_ids is not None:
             return GroupsGone(group_ids=tuple(self.group_ids))
         from airflow_kafka_groups.hooks.storage import open_path
-        from airflow_kafka_groups.maintenance.deletion.audit import read_end
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.journal.files import cluster_of_run
+        from airflow_kafka_groups.ledger.audit import read_end
+        from airflow_kafka_groups.ledger.journal.files import cluster_of_run
+        from airflow_kafka_groups.ledger.outcomes import Outcome
 
         path = open_path("audit_path", self.audit_path)
         _, outcomes = read_end(path)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from airflow_kafka_groups.contracts import columns as stored
-from airflow_kafka_groups.contracts.columns import Columns
+from airflow_kafka_groups.storage import columns as stored
+from airflow_kafka_groups.storage.columns import Columns
 
 _HEADER = StructType().add("key", "string").add("value", "binary")
 _TYPES: dict[str, DataType | str] = {"int32": "integer", "int64": "long", "headers": ArrayType(_HEADER)}

@@ -6,9 +6,9 @@ import argparse
 import re
 from collections.abc import Iterable
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
-from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, POLICY_DOUBTS
-from airflow_kafka_groups.backlog.request import ISOLATION_LEVELS
+from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, POLICY_DOUBTS
+from airflow_kafka_groups.spark.unread.request import ISOLATION_LEVELS
 
 KAFKA_PROPERTIES = "--kafka-properties"
 TABLE = "--table"

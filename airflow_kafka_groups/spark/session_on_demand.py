@@ -12,12 +12,12 @@ from contextlib import AbstractContextManager, ExitStack
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.arrow.errors import JobError, first_line
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.exceptions.jobs import JobError, first_line
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.storage import Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -80,7 +80,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
             has_scheme = ":" in path.partition("/")[0]
             if path.startswith("file:/") if has_scheme else self._machine.has_paths:
                 return LocalStorage()
-        from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+        from airflow_kafka_groups.spark.hadoop_storage import storage_of
 
         return storage_of(self.get(), path)
 
@@ -90,7 +90,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         Raises ``StorageError`` if they cannot read what the driver writes.
         """
         if (spark := self.of_cluster()) is not None:
-            from airflow_kafka_groups.spark.files.shared_output import require_shared
+            from airflow_kafka_groups.spark.shared_output import require_shared
 
             require_shared(spark, path)
 

@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 from airflow_kafka_groups.exceptions import AirflowUnavailableError
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
+    from airflow_kafka_groups.kafka import AdminClient
 
 log = logging.getLogger(__name__)
 

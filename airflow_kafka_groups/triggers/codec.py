@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import conditions, group_conditions
 from airflow_kafka_groups.triggers.conditions import Condition
 

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
-from airflow_kafka_groups.admin.lag import GroupLag, LagFlag
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.maintenance.shown import one_line, printable, shortened
-from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.admin.lag import GroupLag, LagFlag
+from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.shown import one_line, printable, shortened
 from airflow_kafka_groups.triggers.log_offsets import read_log_positions
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupResults
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
 
 V = TypeVar("V")
 _REASON = 500
@@ -94,7 +94,7 @@ class GroupsGone:
 
         Raises ``ConfigurationError`` on another cluster: groups that never were there prove nothing.
         """
-        from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
+        from airflow_kafka_groups.change.deletion.verify import verify_deleted
 
         wanted = self.kafka_cluster_id
         here = None if wanted is None else await admin.cluster_id()

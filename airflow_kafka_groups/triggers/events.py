@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MaintenanceError,
 )
-from airflow_kafka_groups.maintenance.shown import one_line, storable
+from airflow_kafka_groups.shown import one_line, storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 from airflow_kafka_groups.triggers.poll import serialized, wait_before_poll
 
@@ -200,7 +200,7 @@ class GroupsEventTrigger(BaseEventTrigger):
     def _watch(self) -> GroupWatch:
         from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
-        from airflow_kafka_groups.maintenance.patterns import GroupFilter
+        from airflow_kafka_groups.observe.patterns import GroupFilter
         from airflow_kafka_groups.triggers.growth import FamilyGrowth
         from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, GroupState, OffsetSpec
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, GroupState, OffsetSpec
 from airflow_kafka_groups.triggers.conditions import (
     PollResult,
     answers,
@@ -23,8 +23,8 @@ from airflow_kafka_groups.triggers.conditions import (
 )
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.models import TopicPartition
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.models import TopicPartition
 
 _ABSENT = frozenset({GroupState.DEAD, GroupState.UNKNOWN})
 
@@ -158,7 +158,7 @@ class NoProgress:
 
     async def check(self, admin: AdminClient) -> PollResult:
         """Read all groups' offsets, and the lag of those that have not moved."""
-        from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
+        from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 
         if await is_elsewhere(admin, self._seen_on):
             self._since.clear()

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from airflow_kafka_groups.maintenance.policy.families import family_of
-from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.judge.policy.families import family_of
+from airflow_kafka_groups.judge.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 
 
 class _Appeared(NamedTuple):

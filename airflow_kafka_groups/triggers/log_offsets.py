@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.admin.lag import LogBounds, partitions_of
-from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.admin.lag import LogBounds, partitions_of
+from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetSpec, TopicPartition
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.lag import GroupLag, LogOffsets
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogOffsets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

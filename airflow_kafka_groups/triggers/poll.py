@@ -22,7 +22,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.shown import storable
 from airflow_kafka_groups.triggers.clients import SharedClient, shared_client
 
 if TYPE_CHECKING:

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.models.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.triggers.growth import FamilyGrowth
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.admin import AdminClient
-    from airflow_kafka_groups.admin.results import GroupListings
-    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupListings
 
 _Found = tuple[dict[str, str], set[str]]
 """The matching groups with the reason, and the groups that certainly match or certainly do not."""

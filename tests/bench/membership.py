@@ -15,7 +15,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.membership import (
+from airflow_kafka_groups.kafka.membership import (
     ClientConfig,
     ClusterClient,
     GroupMember,
@@ -24,8 +24,8 @@ from airflow_kafka_groups.membership import (
     MemberOptions,
     MemberSession,
 )
-from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol import consumer_protocol as cp
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
 from tests.bench.process import cpu_seconds, peak_mb
 from tests.bench.stats import Spread
 from tests.bench.toolchains import REPOSITORY

@@ -24,24 +24,24 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.servers import parse_servers
-from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.lease import deletion_lease
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.lease import deletion_lease
-from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.journal import journal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import LEASE_GROUP_ID
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.servers import parse_servers
+from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.journal import journal
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+from airflow_kafka_groups.observe.fingerprint import fingerprint
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout
 from tests.bench.scenarios import TOPIC
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups

@@ -16,12 +16,12 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import load_policy
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW
 from tests.fakes.verdicts import verdicts_of

@@ -15,7 +15,7 @@ import sys
 import time
 from typing import Any
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from tests.bench.process import peak_mb
 from tests.bench.toolchains import REPOSITORY
 

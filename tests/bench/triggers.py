@@ -95,7 +95,7 @@ def measure_imports() -> dict[str, Any]:
 async def measure_polls(groups: list[str]) -> dict[str, Any]:
     """Poll as a sensor does: its condition, by a client that is connected, as it is in a triggerer."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.transport.connection import PipelinedConnection
+    from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection
     from airflow_kafka_groups.triggers.conditions import LagAtMost
 
     requests = 0

@@ -16,8 +16,8 @@ from collections.abc import Callable
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.admin.arrow import to_arrow
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.admin.arrow import to_arrow
 from airflow_kafka_groups.spark.source import register
 from tests.bench_spark.idle import IdleSource
 from tests.bench_spark.session import start_session, taken

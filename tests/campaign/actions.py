@@ -7,23 +7,23 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion import ad_hoc, service
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion import ad_hoc, service
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import save_plan
+from airflow_kafka_groups.observe.fingerprint import fingerprint
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.layout import Layout
 from tests.campaign.cluster import ModelAdmin, model_lease
 from tests.campaign.judging import CLUSTER, take, verdicts, write_snapshot
 from tests.campaign.process import KilledError, Process

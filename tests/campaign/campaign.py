@@ -14,13 +14,13 @@ from unittest.mock import patch
 
 import pyarrow
 
-from airflow_kafka_groups.contracts import ids
-from airflow_kafka_groups.maintenance import patterns
-from airflow_kafka_groups.maintenance.backup import file, planned
-from airflow_kafka_groups.maintenance.journal import files, journal
-from airflow_kafka_groups.maintenance.journal.checkpoint import CHECKPOINT_RUNS
-from airflow_kafka_groups.maintenance.storage import StoragePath
-from airflow_kafka_groups.models.regexes import RegexSet
+from airflow_kafka_groups.change.backup import file, planned
+from airflow_kafka_groups.kafka.models.regexes import RegexSet
+from airflow_kafka_groups.ledger.journal import files, journal
+from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
+from airflow_kafka_groups.observe import patterns
+from airflow_kafka_groups.storage import ids
+from airflow_kafka_groups.storage.layout import StoragePath
 from tests.campaign.actions import run_steps
 from tests.campaign.ending import check_end
 from tests.campaign.process import Loops

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     LeaseLostError,
@@ -19,9 +19,8 @@ from airflow_kafka_groups.exceptions import (
     NotSentError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupListing,
     GroupOffsets,
@@ -29,6 +28,7 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.campaign.process import Process
 from tests.campaign.steps import Fault
 from tests.fakes.admin import FakeAdmin

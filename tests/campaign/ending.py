@@ -6,13 +6,13 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Mapping
 
+from airflow_kafka_groups.change.backup.file import find_backup
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.backup.file import find_backup
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.campaign.actions import layout_of
 from tests.campaign.process import Process
 from tests.campaign.world import DeletionTruth, World

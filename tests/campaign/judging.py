@@ -8,16 +8,16 @@ from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any
 
-from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint
-from airflow_kafka_groups.maintenance.protocols import read_offsets
-from airflow_kafka_groups.maintenance.snapshot.reader import GroupSummary
-from airflow_kafka_groups.maintenance.snapshot.table import GroupFacts, GroupTable, write_rows
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
-from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.kafka.models import GroupOffsets
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.protocols import read_offsets
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_rows
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout, write_json
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Process
 from tests.campaign.world import MIN_IDLE, World

@@ -8,19 +8,20 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.admin.results import GroupListings
-from airflow_kafka_groups.maintenance import durable_files
-from airflow_kafka_groups.maintenance.backup import planned
-from airflow_kafka_groups.maintenance.deletion import lease, outcomes, recheck, sealed_run, service
-from airflow_kafka_groups.maintenance.deletion.chunks import work
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.deletion.verify import Verification
-from airflow_kafka_groups.maintenance.journal import checkpoint, files, history, journal
-from airflow_kafka_groups.maintenance.plan import make_plan, objections
-from airflow_kafka_groups.maintenance.prune_topics import judging
-from airflow_kafka_groups.maintenance.prune_topics import recheck as prune_recheck
-from airflow_kafka_groups.maintenance.prune_topics import service as prune_service
-from airflow_kafka_groups.models import GroupType
+from airflow_kafka_groups.change import lease
+from airflow_kafka_groups.change.backup import planned
+from airflow_kafka_groups.change.deletion import recheck, sealed_run, service, work
+from airflow_kafka_groups.change.deletion.verify import Verification
+from airflow_kafka_groups.change.plan import make_plan, objections
+from airflow_kafka_groups.change.prune_topics import judging
+from airflow_kafka_groups.change.prune_topics import recheck as prune_recheck
+from airflow_kafka_groups.change.prune_topics import service as prune_service
+from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.models import GroupType
+from airflow_kafka_groups.ledger import outcomes
+from airflow_kafka_groups.ledger.journal import checkpoint, files, history, journal
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.storage import durable_files
 from tests.campaign import actions
 
 Patch = tuple[object, str, Any]

@@ -16,17 +16,17 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.change.prune_topics import service, work
+from airflow_kafka_groups.change.prune_topics.planning import plan_topics
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError, NotSentError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.prune_topics import service, work
-from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan, name_of
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.floors import NO_FLOORS
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan, name_of
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.campaign import actions
 from tests.campaign.cluster import ModelAdmin
 from tests.campaign.process import Loops, Process

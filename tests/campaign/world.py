@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.models import GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from tests.campaign.cluster import SESSION_SECONDS, Seen
 from tests.campaign.process import Loops, Process
 from tests.campaign.steps import DAY, EVENTS, Step

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
@@ -26,10 +26,10 @@ STEPS = {
         *("airflow", "kio", "aiokafka", "pyarrow"),
     ),
     "from airflow_kafka_groups.cli.main import main; shown(main)": (
-        *("airflow", "kio", "aiokafka", "pyarrow", "rich", "asyncio", "airflow_kafka_groups.admin"),
+        *("airflow", "kio", "aiokafka", "pyarrow", "rich", "asyncio", "airflow_kafka_groups.kafka"),
     ),
-    "import airflow_kafka_groups.membership": (*CLIENTS, "airflow_kafka_groups.admin"),
-    "from airflow_kafka_groups.admin import AdminClient": CLIENTS,
+    "import airflow_kafka_groups.kafka.membership": (*CLIENTS, "airflow_kafka_groups.kafka"),
+    "from airflow_kafka_groups.kafka import AdminClient": CLIENTS,
 }
 """What is done one after the other in one Python, and what none of it may import."""
 
@@ -71,9 +71,9 @@ def test_the_package_imports_nothing_else(loaded: dict[str, set[str]]) -> None:
 def test_planning_and_reporting_import_no_client() -> None:
     """Tasks that talk to no broker start sooner without one."""
     program = (
-        "import sys; from airflow_kafka_groups.maintenance.plan import plan_snapshot\n"
-        "from airflow_kafka_groups.maintenance.report import write\n"
-        "print(sorted({'aiokafka', 'kio', 'airflow_kafka_groups.protocol'} & set(sys.modules)))"
+        "import sys; from airflow_kafka_groups.change.plan import plan_snapshot\n"
+        "from airflow_kafka_groups.report import write\n"
+        "print(sorted({'aiokafka', 'kio', 'airflow_kafka_groups.kafka.protocol'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout == "[]\n"
@@ -107,16 +107,16 @@ import asyncio
 from pathlib import Path
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.hooks import guard
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan, load_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.report.write import make_report
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, save_plan
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.backlog import write_backlog
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.report.write import make_report
 from tests.fakes.groups import Ticking
 from tests.component.test_imports import cluster
 from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in

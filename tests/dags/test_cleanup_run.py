@@ -13,9 +13,9 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 from airflow.sdk.timezone import utcnow
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.storage.layout import Layout
 from tests.dags.runs import shipped_dags, states
 from tests.lab.cluster import KafkaCluster
 from tests.lab.spark.archive import quick_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.durations import read_duration
+from airflow_kafka_groups.durations import read_duration
 from airflow_kafka_groups.operators.dag_params import LIMITS
 from airflow_kafka_groups.operators.policy import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs import process_group_backlog

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow
 from tests.lab.security.oidc import Provider

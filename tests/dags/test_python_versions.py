@@ -13,8 +13,8 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
+from airflow_kafka_groups.storage.layout import Layout
 from tests.dags.airflow_env import ROOT
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import list_groups, seed_groups

@@ -21,11 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.maintenance.deletion.audit import record_of
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.audit import record_of
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.airflow_orders import AirflowOrders
 from tests.demo.airflow_runs import connections
 from tests.demo.mailbox import Mailbox

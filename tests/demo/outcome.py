@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.policy.notice import Notice
+from airflow_kafka_groups.judge.policy.notice import Notice
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from tests.demo.mailbox import Mail
 
 Offsets = Mapping[tuple[str, int], int]

@@ -168,8 +168,8 @@ def at_once(cleanups: Sequence[Cleanup], bootstrap: str, **what: Any) -> list[En
 
 def show_lease(bootstrap: str) -> None:
     """Return what the brokers know of the lease's group."""
-    from airflow_kafka_groups.admin import AdminClient, ClientConfig
-    from airflow_kafka_groups.models import LEASE_GROUP_ID as GROUP_ID
+    from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+    from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID as GROUP_ID
 
     async def ask() -> None:
         async with AdminClient(ClientConfig.from_librdkafka({"bootstrap.servers": bootstrap})) as admin:

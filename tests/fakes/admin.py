@@ -11,19 +11,19 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Self, cast
 
-from airflow_kafka_groups.admin import AdminClient, ClusterDescription
-from airflow_kafka_groups.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
-from airflow_kafka_groups.admin.lag import GroupLag
-from airflow_kafka_groups.admin.results import GroupListings, GroupResult, GroupResults
-from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     KafkaGroupsError,
     NotSentError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka import AdminClient, ClusterDescription
+from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, one_or_many, partitions_of
+from airflow_kafka_groups.kafka.admin.lag import GroupLag
+from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
+from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.models import (
     Broker,
     BrokerId,
     CoordinatorType,
@@ -37,8 +37,8 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.fakes.state import ClusterState, Log
 

@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.models import (
     GroupState,
     GroupType,
     ListConsumerGroupOffsetsSpec,

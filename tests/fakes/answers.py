@@ -8,7 +8,9 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from airflow_kafka_groups.protocol.apis import (
+from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -21,9 +23,7 @@ from airflow_kafka_groups.protocol.apis import (
     OFFSET_FETCH,
     Api,
 )
-from airflow_kafka_groups.protocol.codec import encode_body, response_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.responses import decode_response
+from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes.apis import ALL_APIS
 
 NONE = ErrorCode.none

@@ -16,10 +16,10 @@ from typing import Any, Self
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
-from airflow_kafka_groups.protocol.apis import API_VERSIONS, Api
-from airflow_kafka_groups.protocol.codec import encode_body
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
+from airflow_kafka_groups.kafka.protocol.codec import encode_body
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import API_VERSIONS, Api
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, RequestTimeoutError
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupOffsets,
     GroupState,
@@ -16,7 +16,7 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 CLUSTER_ID = "aBcDeFgHiJkLmNoPqRsTuV"
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+from airflow_kafka_groups.change.lease import LeaseGuard
 from airflow_kafka_groups.exceptions import KafkaGroupsError, LeaseLostError
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
 from tests.fakes.groups import CLUSTER_ID
 
 WHY = "the group went on without this run"

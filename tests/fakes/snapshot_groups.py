@@ -8,10 +8,10 @@ from datetime import datetime
 from itertools import groupby
 from operator import itemgetter
 
-from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS
-from airflow_kafka_groups.contracts.manifest import MembersFile, SubscriptionsFile
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.storage.manifest import MembersFile, SubscriptionsFile
 
 NO_MEMBERS = MembersFile(
     name="none.parquet",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, PartitionsFailedError
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.models import (
     GroupDescription,
     GroupListing,
     GroupOffsets,

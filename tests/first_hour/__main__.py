@@ -17,8 +17,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.storage.layout import Layout
 from tests.first_hour.cluster import KEPT, RETIRED, foreign_cluster
 from tests.first_hour.record import Ran, as_page, as_summary
 from tests.first_hour.running import FOLDER, CommandFailedError, environment, own_values, run_step

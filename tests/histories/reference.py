@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from tests.histories.shorthand import SnapshotRow, seen
 
 

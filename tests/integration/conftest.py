@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import pytest
 
-from airflow_kafka_groups.admin import ClientConfig
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.membership import ClusterClient
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.membership import ClusterClient
 from tests.lab.cluster import KafkaCluster
 
 VERSIONS = ["kafka41", "kafka28", "kafka39", "kafka44"]

@@ -18,11 +18,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
+from airflow_kafka_groups.storage.layout import Layout
 from tests.dags.airflow_env import prepare_airflow
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster

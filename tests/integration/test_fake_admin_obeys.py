@@ -9,8 +9,8 @@ from uuid import uuid4
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes import admin_facts
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster

@@ -12,20 +12,20 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, find_sets
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, find_sets
-from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.snapshot.table import GroupTable, write_rows
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.observe.snapshot.table import GroupTable, write_rows
+from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.storage.layout import Layout, write_json
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 _RACE = """
 import sys
 from upath import UPath  # what ObjectStoragePath is made of; Airflow takes seconds to import
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError
-from airflow_kafka_groups.maintenance.durable_files import create_file
+from airflow_kafka_groups.storage.durable_files import create_file
 base, me = UPath(sys.argv[1]), sys.argv[2]
 create_file(base / f"ready-{me}", b"x")
 sys.stdin.readline()

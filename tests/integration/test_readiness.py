@@ -13,10 +13,10 @@ from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssigno
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from confluent_kafka import Consumer
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.admin.readiness import MoveStatus, judge_readiness
-from airflow_kafka_groups.models import GroupState
-from airflow_kafka_groups.protocol.releases import oldest_release
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.admin.readiness import MoveStatus, judge_readiness
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.protocol.releases import oldest_release
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets

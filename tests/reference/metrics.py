@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.maintenance.metrics.openmetrics import METRIC_FAMILIES, PREFIX
 from airflow_kafka_groups.operators.support import telemetry
+from airflow_kafka_groups.report.openmetrics import METRIC_FAMILIES, PREFIX
 from tests.reference.markdown import page, table
 from tests.reference.sent_metrics import SENT_METRICS
 

@@ -8,18 +8,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from airflow_kafka_groups.contracts.verdicts import VerdictName
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.families import Member, family_of, summarize
-from airflow_kafka_groups.maintenance.report.facts import JudgedGroup, ReportFacts
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.keep_alive import KeepAliveRuns
-from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, Pruning
-from airflow_kafka_groups.maintenance.report.trend.page import trend_page
-from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
+from airflow_kafka_groups.judge.policy.families import Member, family_of, summarize
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.report.facts import JudgedGroup, ReportFacts
+from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.keep_alive import KeepAliveRuns
+from airflow_kafka_groups.report.pruned import PrunedTopic, Pruning
+from airflow_kafka_groups.report.trend import trend_page
+from airflow_kafka_groups.report.trend_points import TrendPoint
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.contracts.paths import MANIFESTS
+from airflow_kafka_groups.storage.paths import MANIFESTS
 from tests.demo.airflow_orders import spark_conf
 from tests.demo.dag_folder import write_dags
 from tests.demo.mailbox import Mailbox

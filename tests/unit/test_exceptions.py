@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups import exceptions
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
 BROKER_ERROR = exceptions.BrokerError(68, "NON_EMPTY_GROUP", "it has members", api="DeleteGroups", broker_id=1)
 SAMPLES: dict[type[KafkaGroupsError], tuple[Any, ...]] = {

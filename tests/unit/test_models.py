@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.models import (
     GroupOffsets,
     GroupState,
     GroupType,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from airflow_kafka_groups import admin
+from airflow_kafka_groups import kafka as admin
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 
 DESIGN_NAMES = (

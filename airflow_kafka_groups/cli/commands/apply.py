@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.deleting import (
     add_deletion_arguments,
@@ -23,14 +24,13 @@ from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_integer, read_number
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
+from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, NEVER, RULES, ApprovalTerms
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.outcomes import DeletionReport
+    from airflow_kafka_groups.storage.layout import Layout
 
 COLUMNS = ("group_id", "outcome", "code", "reason")
 
@@ -58,10 +58,10 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Delete the plan's groups, and show the outcome of each. A group that is kept makes the exit code 3."""
+    from airflow_kafka_groups.change.deletion.service import delete_by_plan
+    from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
-    from airflow_kafka_groups.maintenance.checks import check_digest
-    from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan, policy_of_plan
+    from airflow_kafka_groups.ledger.deletion_plan import load_plan, policy_of_plan
 
     cluster = Cluster(args)
     layout = cluster.layout()
@@ -118,8 +118,8 @@ def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResul
 
 def _tell(layout: Layout, plan: DeletionPlan, report: DeletionReport, cluster: Cluster) -> None:
     """Write the report, and say where it is and what comes next."""
-    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-    from airflow_kafka_groups.maintenance.report.write import make_report
+    from airflow_kafka_groups.ledger.outcomes import Outcome
+    from airflow_kafka_groups.report.write import make_report
 
     try:
         say(f"Report: {make_report(layout, plan)[0]}")

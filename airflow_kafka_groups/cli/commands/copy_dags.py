@@ -10,7 +10,7 @@ from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.example_dags import dag_files
 from airflow_kafka_groups.exceptions import ConfigurationError, StorageError
-from airflow_kafka_groups.maintenance.storage import write_file
+from airflow_kafka_groups.storage.layout import write_file
 
 
 def add_arguments(parser: ArgumentTarget) -> None:

@@ -7,15 +7,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS, OF_RULES, Numbers
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
-from airflow_kafka_groups.contracts.evidence import REQUIRED
+from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS, OF_RULES, Numbers
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
+from airflow_kafka_groups.judge.evidence import REQUIRED
 
 COLUMNS = ("verdict", "groups", "lag")
 _NUMBERS: Numbers = {
@@ -78,9 +78,9 @@ def _limits_of_site() -> tuple[dict[str, float], bool]:
     """
     from airflow_kafka_groups.hooks.floors import DEFAULTS
     from airflow_kafka_groups.hooks.storage import open_policy
-    from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-    from airflow_kafka_groups.operators.dag_form import checked_defaults
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.ledger.floors import NO_FLOORS
+    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
 
     of_site = checked_defaults()
     found: dict[str, Any] = {

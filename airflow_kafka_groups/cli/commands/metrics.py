@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.options import absolute_place
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of
 from airflow_kafka_groups.hooks.arguments import read_integer
 
 COLUMNS = ("group_or_family", "groups", "lag", "since_movement_seconds", "expiry_days")
@@ -31,8 +31,8 @@ def add_arguments(parser: ArgumentTarget) -> None:
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the file, if one is named, and show what is in it. A group that is left out makes the exit code 3."""
     from airflow_kafka_groups.hooks.storage import open_path
-    from airflow_kafka_groups.maintenance.metrics.group_metrics import MAX_SERIES_GROUPS, metrics_of_snapshot
-    from airflow_kafka_groups.maintenance.metrics.openmetrics import write_openmetrics
+    from airflow_kafka_groups.report.group_metrics import MAX_SERIES_GROUPS, metrics_of_snapshot
+    from airflow_kafka_groups.report.openmetrics import write_openmetrics
 
     given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
     most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)

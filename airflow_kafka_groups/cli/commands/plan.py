@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.commands.selection import (
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.options import add_value, flag_of
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
     OF_RULES,
     Numbers,
@@ -16,16 +21,11 @@ from airflow_kafka_groups.cli.commands.selection import (
     policy_of,
     take_defaults,
 )
-from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table
-from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.arguments import one_of, read_duration, read_integer, read_number
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
 PLANNED = ("group_id", "idle_seconds", "lag", "partitions", "reason")
 KEPT = ("group_id", "why", "reason")
@@ -66,10 +66,10 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
-    from airflow_kafka_groups.contracts.evidence import REQUIRED, recorded_sentence
+    from airflow_kafka_groups.change.plan.plan_snapshot import plan_snapshot
     from airflow_kafka_groups.hooks.floors import default_notify
-    from airflow_kafka_groups.maintenance.plan.plan_snapshot import plan_snapshot
-    from airflow_kafka_groups.maintenance.report.write import make_report
+    from airflow_kafka_groups.judge.evidence import REQUIRED, recorded_sentence
+    from airflow_kafka_groups.report.write import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
@@ -134,8 +134,8 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 def _of_site(defaults: Mapping[str, Any]) -> tuple[str, int | None]:
     """Return how the site's DAGs read the log of commits, and the brokers' retention in minutes, ``None`` for none."""
-    from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES
     from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES
 
     mode = one_of(*COMMIT_LOG_MODES)(f"{DEFAULTS}.commit_log", defaults.get("commit_log", COMMIT_LOG_MODES[0]))
     minutes = defaults.get("offsets_retention_minutes", 0)
@@ -147,8 +147,8 @@ def _require_verdicts(cluster: Cluster, asked: str | None, policy: PlanPolicy) -
 
     Raises ``SnapshotError`` that says how a snapshot is judged, if it is not.
     """
-    from airflow_kafka_groups.maintenance.plan.verdicts import is_judged, newest_judged
-    from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, load_manifest
+    from airflow_kafka_groups.ledger.verdicts import is_judged, newest_judged
+    from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest
 
     layout = cluster.layout()
     snapshot_id = asked or latest_manifest(layout, to_judge=True).snapshot_id

@@ -6,14 +6,7 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import (
-    MAX_GAP_SECONDS,
-    Numbers,
-    add_pattern_arguments,
-    policy_file_of,
-    policy_of,
-    take_defaults,
-)
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.deleting import (
     add_deletion_arguments,
@@ -27,12 +20,19 @@ from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.options import add_value, flag_of
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import (
+    MAX_GAP_SECONDS,
+    Numbers,
+    add_pattern_arguments,
+    policy_file_of,
+    policy_of,
+    take_defaults,
+)
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer, read_number
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 
 PLANNED = ("group_id", "topic", "partitions", "idle_seconds", "reason")
 KEPT = ("group_id", "topic", "why", "reason")
@@ -74,7 +74,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 
 
 def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
-    from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
+    from airflow_kafka_groups.change.prune_topics.planning import plan_topics
 
     layout, floors = cluster.layout(), cluster.floors()
     take_defaults(args, _NUMBERS, {"min_idle_seconds": "topic_idle_seconds"})
@@ -104,10 +104,10 @@ def _plan(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
 
 def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
+    from airflow_kafka_groups.change.prune_topics.service import CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.hooks.storage import policy_reader
-    from airflow_kafka_groups.maintenance.checks import check_digest
-    from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan
-    from airflow_kafka_groups.maintenance.prune_topics.service import CHUNK_SIZE, prune_by_plan
+    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
 
     layout, floors = cluster.layout(), cluster.floors()
     require_allowed(args, cluster)
@@ -125,7 +125,7 @@ def _apply(args: argparse.Namespace, cluster: Cluster, out: Output) -> ExitCode:
 
 
 def _show(out: Output, digest: str, result: DeletionResult, undo: str) -> ExitCode:
-    from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
+    from airflow_kafka_groups.ledger.outcomes import Outcome
 
     report = result.report
     rows = [(item.group_id, item.outcome.value, item.code, item.reason) for item in report.outcomes]

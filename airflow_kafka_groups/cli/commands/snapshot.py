@@ -6,16 +6,16 @@ import argparse
 from functools import partial
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.cli.commands.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
 from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.snapshot.summary import SnapshotSummary
+    from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
 
 COLUMNS = ("group_id", "reason")
 
@@ -28,8 +28,8 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the snapshot and show the groups that could not be read. Those, or missing brokers, are exit code 3."""
-    from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-    from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+    from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+    from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 
     cluster = Cluster(args)
     layout, groups, who = cluster.layout(), filter_of(args), actor("snapshot")

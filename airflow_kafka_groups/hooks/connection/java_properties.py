@@ -11,13 +11,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.contracts.connection_properties import PROTECTED, READ_ONLY
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.maintenance.patterns import keeping_expressions
-from airflow_kafka_groups.transport.pem import Pem
-from airflow_kafka_groups.transport.security import (
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.transport.pem import Pem
+from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,
     TOKEN_URL,
     OAuthConfig,
@@ -25,6 +23,8 @@ from airflow_kafka_groups.transport.security import (
     SecurityConfig,
     naming,
 )
+from airflow_kafka_groups.observe.patterns import keeping_expressions
+from airflow_kafka_groups.spark.connection_properties import PROTECTED, READ_ONLY
 
 _SECURITY = "org.apache.kafka.common.security"
 

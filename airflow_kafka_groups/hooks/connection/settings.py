@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from airflow_kafka_groups.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_flag, read_integer
-from airflow_kafka_groups.hooks.connection.fields import (
+from airflow_kafka_groups.hooks.fields import (
     OWN_FIELDS,
     check_property_names,
     choice_of,
@@ -25,18 +24,19 @@ from airflow_kafka_groups.hooks.connection.fields import (
     pem_or_file,
     text_of,
 )
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED, protecting
-from airflow_kafka_groups.models import LEASE_GROUP_ID
-from airflow_kafka_groups.transport.security import (
+from airflow_kafka_groups.kafka.cluster.servers import DEFAULT_PORT, format_servers, parse_servers
+from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+from airflow_kafka_groups.kafka.transport.security import (
     PASSWORD_MECHANISMS,
     SASL_MECHANISMS,
     SECURITY_PROTOCOLS,
     TOKEN_URL,
     check_mechanism,
 )
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, protecting
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
 CONN_TYPE = "kafka_groups"
 OFFICIAL_CONN_TYPE = "kafka"
@@ -93,8 +93,8 @@ class ConnectionSettings:
 
     def client_config(self) -> ClientConfig:
         """Build the client's configuration. Raises ``ConfigurationError`` naming the invalid field."""
-        from airflow_kafka_groups.cluster.config import ClientConfig
         from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
+        from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
         return ClientConfig.from_librdkafka(
             self.properties, token_source=airflow_token_source, filled=self.filled, **self.limits
@@ -102,7 +102,7 @@ class ConnectionSettings:
 
     def parse(self) -> ClientConfig:
         """Build the same for a renderer: no source of tokens is chosen."""
-        from airflow_kafka_groups.cluster.config import ClientConfig
+        from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
         return ClientConfig.parse(self.properties, filled=self.filled, **self.limits)
 

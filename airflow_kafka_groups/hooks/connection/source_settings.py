@@ -10,13 +10,13 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.java_properties import write_secret_file
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source, is_google
-from airflow_kafka_groups.transport.security import TOKEN_URL
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.kafka.transport.security import TOKEN_URL
 
 
 def source_settings(settings: ConnectionSettings) -> dict[str, str]:

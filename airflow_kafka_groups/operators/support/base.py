@@ -16,12 +16,12 @@ from airflow.sdk import BaseOperator
 from airflow_kafka_groups.hooks.argument_validation import Argument, DeclaredArguments, require_read, sets_arguments
 from airflow_kafka_groups.hooks.arguments import optional, read_flag, read_storage_path, read_text
 from airflow_kafka_groups.hooks.retries import set_retry_policy
-from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.maintenance.floors import SiteFloors
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.storage.layout import Layout
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def collection_paused(execute: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(execute)
     def paused(*args: P.args, **kwargs: P.kwargs) -> T:
-        from airflow_kafka_groups.admin.results import collection_paused
+        from airflow_kafka_groups.kafka.admin.results import collection_paused
 
         with collection_paused():
             return execute(*args, **kwargs)

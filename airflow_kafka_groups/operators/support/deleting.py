@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
-from airflow_kafka_groups.maintenance.deletion.approval.rules import RULES
+from airflow_kafka_groups.ledger.approval_rules import RULES
 from airflow_kafka_groups.operators.support.actor import actor_of, every_mapped_run_of
 from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
+    from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
+    from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+    from airflow_kafka_groups.change.lease import LeaseGuard
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-    from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-    from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
 
     Deletion = Callable[[GuardedAdminClient], Awaitable[DeletionResult]]
 
@@ -126,7 +126,7 @@ class DeletingOperator(DryRunOperator):
         """Free the worker until then; all checks are made again afterwards."""
         from airflow.providers.standard.triggers.temporal import DateTimeTrigger
 
-        from airflow_kafka_groups.maintenance.storage import utc_now
+        from airflow_kafka_groups.storage.layout import utc_now
         from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER
 
         self.log.info("Waiting: %s", why)
@@ -164,8 +164,8 @@ class DeletingOperator(DryRunOperator):
         Raises ``LeaseLostError`` if the lease was lost on the way, ``KafkaGroupsError`` if the task was killed before
         it was done, and ``GroupsFailedError``.
         """
-        from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-        from airflow_kafka_groups.maintenance.deletion.recheck import Reason
+        from airflow_kafka_groups.change.deletion.recheck import Reason
+        from airflow_kafka_groups.ledger.outcomes import Outcome
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
 
         report, record = result.report, str(result.record)
@@ -198,7 +198,7 @@ class DeletingOperator(DryRunOperator):
 
     def _request(self, context: Context) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
-        from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest, no_lease
+        from airflow_kafka_groups.change.deletion.request import DeletionRequest, no_lease
         from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = actor_of(context)

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
-from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
-from airflow_kafka_groups.maintenance.shown import one_line
+from airflow_kafka_groups.change.deletion.request import DeletionObserver
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, StoredOperator
+from airflow_kafka_groups.shown import one_line
 
 _LOGGED_AT_ONCE = 100
 

@@ -16,18 +16,18 @@ from airflow_kafka_groups.hooks.arguments import (
     read_place_or_nothing,
     read_text,
 )
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 from airflow_kafka_groups.operators.support.base import StoredOperator
+from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
     from datetime import timedelta
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-    from airflow_kafka_groups.maintenance.plan.sealed_plan import SealedPlan
-    from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
 
 
 class PlanningOperator(StoredOperator):
@@ -89,7 +89,7 @@ class PlanningOperator(StoredOperator):
         :param more: arguments of the policy that not every plan has.
         """
         from airflow_kafka_groups.hooks.floors import default_notify
-        from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+        from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 
         protected = DEFAULT_PROTECTED if self.protected is None else self.protected
         return PlanPolicy(

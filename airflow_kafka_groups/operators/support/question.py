@@ -8,12 +8,12 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 from unicodedata import bidirectional
 
-from airflow_kafka_groups.contracts.evidence import recorded_sentence
-from airflow_kafka_groups.maintenance.shown import MOST, NO_LINK, shortened, without_links
+from airflow_kafka_groups.judge.evidence import recorded_sentence
+from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.maintenance.snapshot.last_members import LastMembers
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.observe.snapshot.last_members import LastMembers
 
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""

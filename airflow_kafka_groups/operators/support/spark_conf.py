@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import check_url, read_mapping
 from airflow_kafka_groups.hooks.connection.java_properties import render_properties, write_secret_file
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 READ_BY_AIRFLOW = frozenset(
     {

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from airflow_kafka_groups.maintenance.shown import storable
+from airflow_kafka_groups.shown import storable
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.maintenance.metrics.group_metrics import GroupMetrics, Numbers
+    from airflow_kafka_groups.report.group_metrics import GroupMetrics, Numbers
 
 log = logging.getLogger(__name__)
 

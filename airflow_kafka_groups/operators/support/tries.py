@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from airflow.sdk import Context
 
-    from airflow_kafka_groups.maintenance.restore.earlier_tries import EarlierTries
-    from airflow_kafka_groups.maintenance.storage import Layout
+    from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries
+    from airflow_kafka_groups.storage.layout import Layout
 
 
 def tries_of(
@@ -25,7 +25,7 @@ def tries_of(
 
     :param asked: what it is asked for, by the fields of a record. Default: nothing that a reset is asked for.
     """
-    from airflow_kafka_groups.maintenance.restore.earlier_tries import TASK_RUN, read_earlier_tries
+    from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, read_earlier_tries
 
     task_run, wanted = task_run_of(actor_of(context)), dict(asked or {})
     read = partial(read_earlier_tries, layout, task_run, wanted, _began(context))
@@ -37,7 +37,7 @@ def _began(context: Context) -> datetime | None:
 
     It is a week ago at least: Airflow may have been restored from a copy of its database that does not know the run.
     """
-    from airflow_kafka_groups.maintenance.storage import utc_now
+    from airflow_kafka_groups.storage.layout import utc_now
 
     due = getattr(context.get("dag_run"), "run_after", None)  # the start of a run that is cleared is a new one
     return None if due is None else min(due - timedelta(days=1), utc_now() - timedelta(days=7))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.backlog.record import PROCESSING, TakenOverError
-from airflow_kafka_groups.backlog.slices import BacklogContext
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.unread.record import PROCESSING, TakenOverError
+from airflow_kafka_groups.spark.unread.slices import BacklogContext
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
 COLUMN = "backlog_slice"

@@ -16,15 +16,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
-from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
-from airflow_kafka_groups.backlog.recreated import logs_since, with_other_ids
-from airflow_kafka_groups.backlog.snapshot_commits import read_groups
-from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.formats import FORMAT
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.observe.history.fleet import check_cluster
+from airflow_kafka_groups.observe.history.snapshots import find_history
+from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.backlog.archive import (
     NEVER_OVERWRITTEN,
     archive_there,
@@ -36,18 +31,23 @@ from airflow_kafka_groups.spark.backlog.archive import (
     shared_ranges,
     write_archive,
 )
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.files.shared_output import require_shared
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
+from airflow_kafka_groups.spark.shared_output import require_shared
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
+from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
+from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.formats import FORMAT
 
 JOB = "archive_backlog"
 _ARCHIVES = paths.TableName.ARCHIVES
@@ -97,7 +97,7 @@ def run(spark: SparkSession, arguments: argparse.Namespace) -> dict[str, Any]:
     started = time.monotonic()
     warnings = logged(prepare_kafka(spark))
     require_packages(WORKER_PACKAGES)
-    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows  # --help needs no pyarrow
+    from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows  # --help needs no pyarrow
 
     properties = load_properties(spark, arguments.kafka_properties)
     folder = f"{arguments.base}/{arguments.cluster}"

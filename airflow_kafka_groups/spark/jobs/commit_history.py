@@ -14,16 +14,12 @@ from typing import Any
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.files.job_files import JobFiles
-from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
-from airflow_kafka_groups.contracts import ids
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.files.shared_output import require_shared
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.offsets_topic.last_commits import table_files
 from airflow_kafka_groups.spark.offsets_topic.reading import (
@@ -42,6 +38,10 @@ from airflow_kafka_groups.spark.options import (
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
+from airflow_kafka_groups.spark.shared_output import require_shared
+from airflow_kafka_groups.storage import ids
+from airflow_kafka_groups.storage.job_files import JobFiles
+from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"

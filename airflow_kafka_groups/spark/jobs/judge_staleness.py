@@ -14,22 +14,11 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
-from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.ledger.fleet import (
-    ALL,
-    check_clusters,
-    fleet_summary,
-    is_one,
-    of_each_cluster,
-)
-from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history, require_left
-from airflow_kafka_groups.arrow.staleness.policy import add_policy, count, duration, policy_of
-from airflow_kafka_groups.arrow.workers import CALLERS, Workers
-from airflow_kafka_groups.contracts import ids, paths
-from airflow_kafka_groups.contracts.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.contracts.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
+from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
+from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
+from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, fleet_summary, is_one, of_each_cluster
+from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.offsets_topic.known_commits import asked_for, reads_commits
 from airflow_kafka_groups.spark.options import (
@@ -43,12 +32,17 @@ from airflow_kafka_groups.spark.options import (
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.storage import ids, paths
+from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.workers import CALLERS, Workers
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_kafka_groups.arrow.staleness.reduction import Reduction
-    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+    from airflow_kafka_groups.judge.staleness.reduction import Reduction
+    from airflow_kafka_groups.spark.catalogue import CatalogueTable
 
 JOB = "judge_staleness"
 _SHOWN = 20
@@ -136,8 +130,8 @@ def _tables(session: SessionOnDemand, arguments: argparse.Namespace) -> dict[str
     names = {TABLE: arguments.table, _OBSERVATIONS_TABLE: arguments.observations_table}
     if not any(names.values()):
         return {}
+    from airflow_kafka_groups.spark.catalogue import CatalogueTable
     from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, VERDICT_SCHEMA
-    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 
     schemas = {TABLE: VERDICT_SCHEMA, _OBSERVATIONS_TABLE: OBSERVATION_SCHEMA}
     return {
@@ -178,8 +172,8 @@ def _judge_history(
     started: float,
 ) -> dict[str, Any]:
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.arrow.staleness.judging import judged_history, write_verdicts
-    from airflow_kafka_groups.arrow.staleness.verdicts import judge
+    from airflow_kafka_groups.judge.staleness.judging import judged_history, write_verdicts
+    from airflow_kafka_groups.judge.staleness.verdicts import judge
 
     cluster, policy = history.judged.cluster, policy_of(arguments)
     reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
@@ -205,7 +199,7 @@ def _judge_history(
     )
     by_verdict, lag, files = write_verdicts(session.storage(output), verdicts, output)
     if _OBSERVATIONS_TABLE in tables:
-        from airflow_kafka_groups.spark.staleness.observations_table import add_observations
+        from airflow_kafka_groups.spark.observations_table import add_observations
 
         add_observations(session.get(), judged_by, tables[_OBSERVATIONS_TABLE], cluster)
     if TABLE in tables:
@@ -251,11 +245,11 @@ def _judge_history(
 def _reduction(
     session: SessionOnDemand, storage: Storage, history: History, workers: Workers, driver_rows: int
 ) -> Reduction:
-    from airflow_kafka_groups.arrow.staleness.reduction import Reduction
+    from airflow_kafka_groups.judge.staleness.reduction import Reduction
 
     if (spark := session.of_cluster()) is None:
         return Reduction(storage, history, workers)
-    from airflow_kafka_groups.spark.staleness.reduction import ClusterReduction
+    from airflow_kafka_groups.spark.reduction import ClusterReduction
 
     return ClusterReduction(spark, storage, history, workers, driver_rows)
 

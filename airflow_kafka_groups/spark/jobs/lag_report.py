@@ -10,26 +10,26 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.arrow.errors import ArgumentError
-from airflow_kafka_groups.arrow.files.output_checks import require_own_summary, require_replaceable
-from airflow_kafka_groups.arrow.ledger.fleet import check_cluster
-from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.contracts import paths
-from airflow_kafka_groups.contracts.columns import LAG_COLUMNS
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.contracts.paths import TableName
+from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.observe.history.fleet import check_cluster
+from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.columns import LAG_COLUMNS
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.paths import TableName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
-    from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
-    from airflow_kafka_groups.spark.lag.owners import OwnerRule
-    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+    from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
+    from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
+    from airflow_kafka_groups.spark.catalogue import CatalogueTable
+    from airflow_kafka_groups.spark.owners import OwnerRule
 
 JOB = "lag_report"
 _LAG = TableName.LAG_PARTITIONS
@@ -69,10 +69,10 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
         session.get(for_kafka=True)
     require_packages(WORKER_PACKAGES)
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write_tables
-    from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES
-    from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
-    from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
+    from airflow_kafka_groups.judge.report import SUMMED_BY, look_through, write_tables
+    from airflow_kafka_groups.judge.sums import SUM_NAMES
+    from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
+    from airflow_kafka_groups.spark.owners import owners_of, parse_owners
 
     rules: tuple[OwnerRule, ...] = ()
     if arguments.owners:
@@ -129,8 +129,8 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
 
 
 def _table(spark: SparkSession, name: str) -> CatalogueTable:
+    from airflow_kafka_groups.spark.catalogue import CatalogueTable
     from airflow_kafka_groups.spark.frames import LAG_SCHEMA
-    from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 
     return CatalogueTable(spark, name, LAG_SCHEMA)
 
@@ -142,10 +142,10 @@ def _look_up(
     snapshot: SnapshotManifest,
     rows: SnapshotRows,
 ) -> list[Timestamp]:
-    from airflow_kafka_groups.backlog.recreated import logs_since
     from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
     from airflow_kafka_groups.spark.kafka.properties import load_properties
     from airflow_kafka_groups.spark.kafka.timestamps import look_up
+    from airflow_kafka_groups.spark.unread.recreated import logs_since
 
     properties = load_properties(spark, arguments.kafka_properties)
     with KafkaAdmin(spark, properties) as admin:  # before the consumer, which waits a minute for a topic that is gone

@@ -15,25 +15,25 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, first_line
-from airflow_kafka_groups.arrow.files.output_checks import require_own_summary
-from airflow_kafka_groups.backlog.commit import NotCommittedError
-from airflow_kafka_groups.backlog.ranges import POLICY_CHOICES, BacklogPolicy
-from airflow_kafka_groups.backlog.record import PROCESSED, TakenOverError
-from airflow_kafka_groups.backlog.request import BacklogRequest, parse_fetched
-from airflow_kafka_groups.backlog.slices import BacklogContext, with_context
-from airflow_kafka_groups.contracts.formats import FORMAT
-from airflow_kafka_groups.contracts.paths import BACKLOG_RECORDS
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
-from airflow_kafka_groups.spark.files.shared_output import require_shared
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
+from airflow_kafka_groups.spark.shared_output import require_shared
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError
+from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogPolicy
+from airflow_kafka_groups.spark.unread.record import PROCESSED, TakenOverError
+from airflow_kafka_groups.spark.unread.request import BacklogRequest, parse_fetched
+from airflow_kafka_groups.spark.unread.slices import BacklogContext, with_context
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.output_checks import require_own_summary
+from airflow_kafka_groups.storage.paths import BACKLOG_RECORDS
 
 JOB = "process_group_backlog"
 _LISTS = ("before", "ends", "to_commit", "processed", "uncommitted")  # the result has all of them

@@ -16,11 +16,11 @@ from typing import Any
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition
-from airflow_kafka_groups.backlog.group_admin import GroupAdmin, GroupStatus, TooLateError
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.session.settings import jvm_of
+from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin, GroupStatus, TooLateError
 
 _TIMEOUTS = {"default.api.timeout.ms": "60000", "request.timeout.ms": "30000"}
 _AT_ONCE = 2_000

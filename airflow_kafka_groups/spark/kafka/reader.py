@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError, first_line
-from airflow_kafka_groups.arrow.offsets import Range
+from airflow_kafka_groups.exceptions.jobs import JobError, first_line
+from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 
 _POLL = "kafkaConsumer.pollTimeoutMs"

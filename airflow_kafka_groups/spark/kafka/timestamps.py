@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
+from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
 from airflow_kafka_groups.spark.kafka.admin import explained, partition_of
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 

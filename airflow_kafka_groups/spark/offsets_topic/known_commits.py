@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.arrow.ledger.fleet import PLACEHOLDER
-from airflow_kafka_groups.contracts.evidence import OFF, Evidence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.judge.evidence import OFF, Evidence
+from airflow_kafka_groups.observe.history.fleet import PLACEHOLDER
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,15 +18,12 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError, first_line
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
-from airflow_kafka_groups.contracts.evidence import REQUIRED, Evidence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.contracts.paths import is_data_file
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.judge.evidence import REQUIRED, Evidence
+from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, read_stored
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
@@ -39,6 +36,9 @@ from airflow_kafka_groups.spark.offsets_topic.reading import (
     scanned,
 )
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.paths import is_data_file
+from airflow_kafka_groups.storage.storage import Storage
 
 _CLOCK_SLACK = timedelta(hours=1)
 _SAME_TIME = timedelta(seconds=1)  # object stores tell no less

@@ -10,9 +10,9 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Partition, Range
-from airflow_kafka_groups.arrow.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import Partition, Range
+from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.by_value import by_value
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
@@ -140,7 +140,7 @@ def scanned(
 def scan(records: DataFrame) -> DataFrame:
     """Convert records of the log, as returned by Spark's Kafka source, to rows of ``SCAN_SCHEMA``."""
     # It needs numpy, and --help does not.
-    from airflow_kafka_groups.arrow.offsets_topic.scan import CARRIED, COLUMNS, SCAN_SCHEMA, scan_batches
+    from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, COLUMNS, SCAN_SCHEMA, scan_batches
 
     return records.select(*COLUMNS).mapInArrow(by_value(scan_batches, *CARRIED), SCAN_SCHEMA)
 

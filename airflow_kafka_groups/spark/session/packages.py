@@ -6,8 +6,8 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.contracts.spark_versions import TESTED_SPARK
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.spark.spark_versions import TESTED_SPARK
 
 WORKER_PACKAGES = ("pyarrow", "numpy")
 """Packages that Python functions over Arrow batches need on executors, and jobs that compute in Arrow on the driver."""

@@ -12,10 +12,10 @@ from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from airflow_kafka_groups.arrow.errors import JobError, first_line
-from airflow_kafka_groups.contracts.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
+from airflow_kafka_groups.exceptions.jobs import JobError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK
 
 _CONNECTOR_CLASSES = {
     "spark-sql-kafka-0-10": "org.apache.spark.sql.kafka010.KafkaSourceProvider",

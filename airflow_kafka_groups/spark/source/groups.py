@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import EqualTo, Filter, In, StringStartsWith
 
-from airflow_kafka_groups.arrow.values import column
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.models import GroupListing
+from airflow_kafka_groups.kafka.models import GroupListing
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.storage.arrow_values import column
 
 TOPIC = "topic"
 _GROUP_COLUMNS: dict[str, Callable[[GroupListing], str]] = {

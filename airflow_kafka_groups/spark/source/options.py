@@ -18,15 +18,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from airflow_kafka_groups.cluster.client_credentials import CachedToken, client_credentials
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.librdkafka import flag
-from airflow_kafka_groups.contracts.columns import Columns
-from airflow_kafka_groups.contracts.local_files import LARGEST, read_local
-from airflow_kafka_groups.contracts.url_secrets import has_secret
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import check_patterns, is_regex, split_patterns
+from airflow_kafka_groups.kafka.cluster.client_credentials import CachedToken, client_credentials
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.librdkafka import flag
+from airflow_kafka_groups.observe.patterns import check_patterns, is_regex, split_patterns
 from airflow_kafka_groups.spark.source.rows import LOG_END_NAMES, SOURCE_COLUMNS
+from airflow_kafka_groups.storage.columns import Columns
+from airflow_kafka_groups.storage.local_files import LARGEST, read_local
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 KAFKA_PREFIX = "kafka."
 _SECRET_WORDS = ("password", "secret", "token", "jaas", ".key.pem", "oauthbearer.config")

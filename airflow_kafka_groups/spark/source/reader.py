@@ -22,18 +22,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.admin.results import GroupResult
-from airflow_kafka_groups.arrow.values import as_column
-from airflow_kafka_groups.contracts.group_types import keeps_progress_elsewhere
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, KafkaGroupsError
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.snapshot.collect import list_log_offsets
-from airflow_kafka_groups.maintenance.snapshot.group_rows import GroupRows, readable_part
-from airflow_kafka_groups.models import GroupOffsets, OffsetSpec
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec
+from airflow_kafka_groups.kafka.models.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.snapshot.collect import list_log_offsets
+from airflow_kafka_groups.observe.snapshot.group_rows import GroupRows, readable_part
 from airflow_kafka_groups.spark.source.groups import TOPIC, PushedFilters, cut, select
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.rows import batches
+from airflow_kafka_groups.storage.arrow_values import as_column
 
 T = TypeVar("T")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from airflow_kafka_groups.arrow.counting import lag_and_lost
-from airflow_kafka_groups.arrow.values import literal
-from airflow_kafka_groups.contracts.arrow_schema import arrow_schema
-from airflow_kafka_groups.contracts.columns import SNAPSHOT_COLUMNS, Columns, columns
-from airflow_kafka_groups.maintenance.snapshot.group_rows import GatheredRows, LogEnds
+from airflow_kafka_groups.observe.counting import lag_and_lost
+from airflow_kafka_groups.observe.snapshot.group_rows import GatheredRows, LogEnds
+from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.storage.arrow_values import literal
+from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS, Columns, columns
 
 SOURCE_COLUMNS = (
     *columns({"cluster_id": "string, null"}),

@@ -6,8 +6,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.bench.job.groups import OFFSETS, PREFIX, group_ids
 
 Timed = tuple[float, float]

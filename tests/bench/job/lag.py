@@ -7,7 +7,7 @@ import statistics
 import time
 from typing import Any
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from tests.bench.job.steps import Steps, Taken
 from tests.bench.stats import ratio
 from tests.lab.cluster import KafkaCluster

@@ -9,9 +9,9 @@ import asyncio
 import sys
 from collections.abc import Callable
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.models import GroupState
 from tests.bench.peers.python_peer import CALL_TIMEOUT_S, Reading, Tally, serve
 
 _loop = asyncio.new_event_loop()

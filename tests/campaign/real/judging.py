@@ -10,16 +10,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_groups.admin import ClientConfig
+from airflow_kafka_groups.change.backup.file import open_backup
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.maintenance.backup.file import open_backup
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.campaign.real.clients import LIVE
 from tests.campaign.real.offsets_log import Deleted, GroupTruth, Value, moves
 from tests.campaign.real.run import RealRun

@@ -16,7 +16,7 @@ from random import Random
 from typing import Any
 
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.storage.layout import Layout
 from tests.campaign.judging import CLUSTER
 from tests.campaign.real.clients import LIVE, PARTITIONS, RECORDS, RealCluster
 from tests.campaign.real.offsets_log import GroupTruth

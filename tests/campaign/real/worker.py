@@ -22,32 +22,32 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.admin import ClientConfig
-from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.lease import LeaseGuard
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
 from airflow_kafka_groups.hooks.storage import open_path
-from airflow_kafka_groups.maintenance import durable_files
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest, no_lease
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, storage_errors, utc_now
-from airflow_kafka_groups.membership import MaintenanceLease
-from airflow_kafka_groups.models import GroupDescription, TopicPartition
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.membership import MaintenanceLease
+from airflow_kafka_groups.kafka.models import GroupDescription, TopicPartition
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import load_plan, save_plan
+from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage.layout import Layout, storage_errors, utc_now
 from tests.campaign.judging import CLUSTER, ModelSnapshot, verdicts
 from tests.campaign.mutants import without
 from tests.campaign.real.story import Kill

@@ -13,7 +13,7 @@ from s3fs import S3FileSystem
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
-from airflow_kafka_groups.maintenance.job_storage import JobStorage
+from airflow_kafka_groups.storage.job_storage import JobStorage
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id
 

@@ -11,14 +11,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import StorageError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
+from airflow_kafka_groups.exceptions.jobs import StorageError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.maintenance.job_storage import JobStorage
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.storage.job_storage import JobStorage
+from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id

@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
-from airflow_kafka_groups.maintenance.report.fleet import report_href
-from airflow_kafka_groups.maintenance.report.html import TREND_LINK
-from airflow_kafka_groups.maintenance.report.page import head_of, script
+from airflow_kafka_groups.hooks.links import REPORT_XCOM, TAB_ROUTE, TREND_ROUTE, CleanupReportLink, report_url
 from airflow_kafka_groups.plugins.report_tab import APP_PREFIX, ReportTabPlugin
+from airflow_kafka_groups.report.fleet import report_href
+from airflow_kafka_groups.report.html import TREND_LINK
+from airflow_kafka_groups.report.page import head_of, script
 
 DAG, OTHER = "cleanup", "other_team"
 RUN = "manual__2026-11-21T12:00:00+00:00"

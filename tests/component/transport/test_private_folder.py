@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.transport.private_folder import PREFIX, private_folder, remove_leftovers
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.transport.private_folder import PREFIX, private_folder, remove_leftovers
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.lab.security.certificates import Authority
 
 pytestmark = pytest.mark.safety
 
 HOLDER = """
 import sys, time
-from airflow_kafka_groups.transport.private_folder import private_folder
+from airflow_kafka_groups.kafka.transport.private_folder import private_folder
 with private_folder(guarded=sys.argv[1] == "guarded") as folder:
     (folder / "secret").write_text("s3cr3t")
     print(folder, flush=True)
@@ -139,7 +139,7 @@ def test_the_key_that_openssl_reads_lies_in_such_a_folder(temporary: Path, monke
         load(self, certificate, key, password)
 
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", noting)
-    from airflow_kafka_groups.cluster.config import ClientConfig
+    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
     pair = Authority().issue("me")
     given = {"ssl.certificate.pem": pair.certificate, "ssl.key.pem": pair.key, "security.protocol": "SSL"}

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_groups.admin.results import collection_paused
+from airflow_kafka_groups.kafka.admin.results import collection_paused
 
 
 @pytest.fixture(autouse=True)

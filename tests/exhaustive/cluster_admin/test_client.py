@@ -12,9 +12,6 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.metadata import ClusterMetadata
-from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     BrokerError,
@@ -25,6 +22,9 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 RETENTION = "offsets.retention.minutes"

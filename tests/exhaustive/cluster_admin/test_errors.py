@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError
 
-from airflow_kafka_groups.cluster_admin.errors import configuration_error, refuses_login, translated
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     BrokerError,
@@ -17,6 +16,7 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedByClientError,
     UnsupportedVersionError,
 )
+from airflow_kafka_groups.kafka.cluster_admin.errors import configuration_error, refuses_login, translated
 
 CODES = sorted({value for name, value in vars(KafkaError).items() if name.isupper() and isinstance(value, int)})
 LOCAL = {

@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import (
     DeadlineExceededError,
     KafkaGroupsError,
     PlanError,
     UnsupportedByClientError,
 )
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.cluster_view import (
+from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint, sha256_of
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.outcomes import DeletionReport
+from airflow_kafka_groups.observe.cluster_view import (
     SAMPLE_TOPICS,
     ClusterView,
     compare_views,
@@ -25,13 +29,9 @@ from airflow_kafka_groups.maintenance.cluster_view import (
     recorded_view,
     sample_of,
 )
-from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint, sha256_of
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.fakes.verdicts import verdicts_of

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ABOVE_CAP, ALWAYS, NEVER, ApprovalTerms
-from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.ledger.approval_rules import ABOVE_CAP, ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from tests.unit.maintenance.deletion.steps import cluster
 from tests.unit.maintenance.scene import POLICY, backed_up, delete_names, delete_plan, layout_in
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.membership import JoinedMember
-from airflow_kafka_groups.membership.lease import PROTOCOL
-from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.membership import JoinedMember
+from airflow_kafka_groups.kafka.membership.lease import PROTOCOL
+from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from tests.exhaustive.membership.lease_histories import History

@@ -10,11 +10,11 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from airflow_kafka_groups.membership import ClientConfig, GroupProtocol, MaintenanceLease, actions, lease_assignor
-from airflow_kafka_groups.membership.lease import PROTOCOL, PROTOCOL_TYPE
-from airflow_kafka_groups.membership.state import Membership
-from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.membership import ClientConfig, GroupProtocol, MaintenanceLease, actions, lease_assignor
+from airflow_kafka_groups.kafka.membership.lease import PROTOCOL, PROTOCOL_TYPE
+from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.exhaustive.membership.lease_coordinator import SESSION, Broker, Group, Reply
 
 STEP = 0.1

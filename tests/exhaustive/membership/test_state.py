@@ -5,12 +5,19 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
-from airflow_kafka_groups.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
-from airflow_kafka_groups.membership.error_actions import ErrorAction, error_action
-from airflow_kafka_groups.membership.state import Membership
-from airflow_kafka_groups.protocol.answers import JoinAnswer, SyncAnswer
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
+from airflow_kafka_groups.kafka.membership.error_actions import ErrorAction, error_action
+from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+    FIND_COORDINATOR,
+    HEARTBEAT,
+    JOIN_GROUP,
+    LEAVE_GROUP,
+    SYNC_GROUP,
+    Api,
+)
 
 NONE = ErrorCode.none
 OPTIONS = MemberOptions(group_id="g", session_timeout=9, rebalance_timeout=30, heartbeat_interval=3)

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, JournalError, StorageError
-from airflow_kafka_groups.maintenance.plan.deletion_plan import find_in_plan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import find_in_plan
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records
 from tests.unit.operators import scene
 from tests.unit.operators.scene import apply, delete
 
-FILES = "airflow_kafka_groups.maintenance.journal.files"
+FILES = "airflow_kafka_groups.ledger.journal.files"
 
 
 @pytest.fixture(autouse=True)

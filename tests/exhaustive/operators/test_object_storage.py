@@ -10,7 +10,7 @@ import pytest
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.timezone import utcnow
 
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
@@ -56,7 +56,7 @@ def test_backups_drills_and_pruning_work_on_object_storage(
     assert RestoreDrillOperator(task_id="d", plan_id=made["plan_id"], **place).execute({})["restored"] == 2
 
     older, newer = sorted(scene.take_snapshot(tmp_path) for _ in range(2))
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.storage.utc_now", lambda: utcnow() + timedelta(days=100))
+    monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: utcnow() + timedelta(days=100))
     listings = tmp_path / scene.CLUSTER / "listings"  # without a new file, the clock is taken to be ahead
     listings.mkdir()
     (listings / f"{utcnow() + timedelta(days=99):%Y%m%dT%H%M%SZ}-00000000.json").write_text('{"format": 1}')

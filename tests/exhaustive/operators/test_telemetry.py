@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot as take_earlier_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot as take_earlier_snapshot
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
@@ -27,6 +26,7 @@ from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking
 from tests.reference.sent_metrics import SENT_METRICS

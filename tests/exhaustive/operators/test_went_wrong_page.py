@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore import in_flight
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.change.restore import in_flight
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.dags.airflow_env import ROOT

@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from airflow_kafka_groups.exceptions import IncompleteListingError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes.groups import broker_error
 from tests.pages import DOCS, ROOT
 from tests.sources import parsed

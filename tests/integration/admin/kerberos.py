@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import read_connection
 from airflow_kafka_groups.hooks.connection.source_settings import write_source_settings
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.reader import GroupsReader
 from tests.lab.cluster import KafkaCluster

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig, ListConsumerGroupOffsetsSpec
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
@@ -17,7 +16,8 @@ from airflow_kafka_groups.exceptions import (
     GroupsFailedError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig, ListConsumerGroupOffsetsSpec
+from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupState,
     GroupType,
@@ -25,7 +25,7 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import OFFSETS_PARTITIONS

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient as ConfluentAdmin
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     BrokerError,
     KafkaGroupsError,
     UnsupportedByClientError,
 )
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
 from tests.integration.admin.test_security import AUTHORITY, SCRAM, USERS, make_scram_users, token
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster

@@ -7,17 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
-from airflow_kafka_groups.admin.handlers.describe_groups import DescribeClassicGroupsHandler
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     PartitionOffsetsError,
     PartitionsFailedError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.protocols import selected_groups
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka import AdminClient, LagFlag, ListConsumerGroupOffsetsSpec
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeClassicGroupsHandler
+from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupOffsets,
     GroupState,
@@ -25,6 +23,8 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.protocols import selected_groups
 from airflow_kafka_groups.triggers.conditions import OffsetsReached
 from airflow_kafka_groups.triggers.group_conditions import EndReached
 from tests.integration.conftest import config_of

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import IncompleteListingError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets, coordinator_partition

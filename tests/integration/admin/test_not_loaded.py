@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC, offsets_partitions
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError

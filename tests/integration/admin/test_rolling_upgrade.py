@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.ledger.deletion_plan import save_plan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.verdicts import verdicts_of
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, KafkaGroupsError
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.certificates import Authority
 from tests.lab.workload.groups import seed_groups

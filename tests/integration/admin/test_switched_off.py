@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.maintenance.deletion.request import DeletionRequest
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets

@@ -10,20 +10,20 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.admin.results import GroupResults
+from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
+from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.membership import ClusterClient, MaintenanceLease
-from airflow_kafka_groups.membership.coordinator import CoordinatorLink
-from airflow_kafka_groups.protocol.apis import LEAVE_GROUP
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.membership_apis import leave_group
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.membership import ClusterClient, MaintenanceLease
+from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.protocol.apis import leave_group
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LEAVE_GROUP
+from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups

@@ -15,15 +15,15 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive.results import KeepAliveReport
+from airflow_kafka_groups.change.keep_alive.service import keep_alive
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.maintenance.keep_alive.results import KeepAliveReport
-from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.membership import ClusterClient
-from airflow_kafka_groups.membership.brief import ASSIGNORS, join_and_leave
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.membership import ClusterClient
+from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS, join_and_leave
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.jars import parse_version

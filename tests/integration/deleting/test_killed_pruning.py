@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.changes import ChangeOutcome
+from airflow_kafka_groups.storage.layout import Layout
 from tests.campaign.judging import CLUSTER
 from tests.campaign.real.story import Kill
 from tests.campaign.real.worker import Job, work

@@ -13,9 +13,9 @@ from collections import defaultdict
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
 from airflow_kafka_groups.exceptions import OutcomeUnknownError
-from airflow_kafka_groups.models import GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.models import GroupType, OffsetAndMetadata, TopicPartition
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.topics import create_topics

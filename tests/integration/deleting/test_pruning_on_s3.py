@@ -13,14 +13,14 @@ import pytest
 import s3fs
 from botocore.exceptions import ClientError  # type: ignore[import-untyped]
 
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
+from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.moves import read_unless_move
+from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
+from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached
 
 OLD = "20200101T000000Z-00000001"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.backup.named import backup_named
-from airflow_kafka_groups.maintenance.deletion.verify import verify_deleted
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.reset import propose_alter
-from airflow_kafka_groups.maintenance.restore.why_kept import unread_of
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.deletion.verify import verify_deleted
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.reset import propose_alter
+from airflow_kafka_groups.change.restore.why_kept import unread_of
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
+from airflow_kafka_groups.ledger.changes import ChangeOutcome
+from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, connection_client
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets

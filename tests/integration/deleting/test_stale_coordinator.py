@@ -17,16 +17,14 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.admin.results import GroupListings
+from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.deletion.recheck import Expected
+from airflow_kafka_groups.change.deletion.work import ChunkWork
+from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
-from airflow_kafka_groups.maintenance.deletion.recheck import Expected
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.restore.apply import CommitAdmin, apply_changes
-from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.models import (
     GroupListing,
     GroupOffsets,
     GroupState,
@@ -34,6 +32,8 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
+from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome
+from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets

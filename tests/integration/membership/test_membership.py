@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
 from airflow_kafka_groups.exceptions import BrokerError
-from airflow_kafka_groups.membership import (
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.membership import (
     ClusterClient,
     GroupMember,
     GroupProtocol,
@@ -21,8 +21,8 @@ from airflow_kafka_groups.membership import (
     MemberOptions,
     MemberSession,
 )
-from airflow_kafka_groups.models import GroupState, TopicPartition
-from airflow_kafka_groups.protocol import consumer_protocol as cp
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
+from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.errors import LabError

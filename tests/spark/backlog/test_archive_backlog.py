@@ -17,16 +17,12 @@ from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import TopicPartition as LibrdkafkaPartition
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.arrow.errors import JobError, StorageError
-from airflow_kafka_groups.arrow.offsets import Partition, Range
-from airflow_kafka_groups.backlog.ranges import Backlog
-from airflow_kafka_groups.backlog.snapshot_commits import read_groups
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.contracts.digest import digest_of
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.exceptions.jobs import JobError, StorageError
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.ledger.deletion_plan import save_plan
+from airflow_kafka_groups.observe.offset_values import Partition, Range
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.spark.backlog.archive import (
     check_archive,
     check_names,
@@ -39,6 +35,10 @@ from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
 from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
+from airflow_kafka_groups.storage.digest import digest_of
+from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import delete_topics, quiet, wait_for_topics

@@ -14,14 +14,14 @@ import pytest
 from pyspark.errors import PySparkAttributeError
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.backlog.attempt import READ_NOTHING
-from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.exceptions.jobs import JobError
 from airflow_kafka_groups.spark.backlog.process import process_backlog, reads_of
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.program import Program
+from airflow_kafka_groups.spark.unread.attempt import READ_NOTHING
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, add, committed, fetched_file, fill, write_properties
 

@@ -9,13 +9,13 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from airflow_kafka_groups.arrow.offsets import Commit, Partition
-from airflow_kafka_groups.backlog import commit
-from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError, commit_ends
-from airflow_kafka_groups.backlog.group_admin import GroupStatus
+from airflow_kafka_groups.observe.offset_values import Commit, Partition
 from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
+from airflow_kafka_groups.spark.unread import commit
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError, commit_ends
+from airflow_kafka_groups.spark.unread.group_admin import GroupStatus
 from tests.unit.backlog.scene import A0, A1
 from tests.unit.backlog.test_commit import ENDS, OBSERVED
 

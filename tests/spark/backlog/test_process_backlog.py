@@ -15,12 +15,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, StorageError
-from airflow_kafka_groups.backlog.commit import NotCommittedError
-from airflow_kafka_groups.backlog.ranges import BacklogPolicy
-from airflow_kafka_groups.backlog.request import BacklogRequest
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.kafka.properties import load_properties
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError
+from airflow_kafka_groups.spark.unread.ranges import BacklogPolicy
+from airflow_kafka_groups.spark.unread.request import BacklogRequest
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.live import LiveConsumer
 from tests.lab.workload.topics import quiet

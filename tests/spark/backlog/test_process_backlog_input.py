@@ -11,9 +11,8 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.backlog.slices import BacklogContext
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
@@ -21,6 +20,7 @@ from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
 from airflow_kafka_groups.spark.session.preflight import connector_warnings, prepare_kafka
+from airflow_kafka_groups.spark.unread.slices import BacklogContext
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets

@@ -13,10 +13,10 @@ import pytest
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import LogEnds, Partition
-from airflow_kafka_groups.backlog.recreated import RECREATED, _logs_of, logs_since, went_backwards
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
+from airflow_kafka_groups.spark.unread.recreated import RECREATED, _logs_of, logs_since, went_backwards
 from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets
 from tests.lab.workload.topics import quiet, topic_id_of

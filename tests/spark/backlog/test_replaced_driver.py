@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.backlog.attempt import Attempt
-from airflow_kafka_groups.backlog.record import COMMITTED, PROCESSED, Record, TakenOverError
-from airflow_kafka_groups.backlog.slices import BacklogContext
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
+from airflow_kafka_groups.spark.unread.attempt import Attempt
+from airflow_kafka_groups.spark.unread.record import COMMITTED, PROCESSED, Record, TakenOverError
+from airflow_kafka_groups.spark.unread.slices import BacklogContext
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, committed, fill
 from tests.unit.backlog.scene import BACKLOG, Scene

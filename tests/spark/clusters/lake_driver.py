@@ -13,16 +13,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets import Partition, Range
-from airflow_kafka_groups.backlog.ranges import Backlog
-from airflow_kafka_groups.backlog.slices import BacklogContext
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.slices import BacklogContext
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 BY = {

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.lag.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.arrow.lag.sums import Sums
-from airflow_kafka_groups.arrow.offsets import Partition
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.judge.sums import Sums
+from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps
 from airflow_kafka_groups.spark.kafka.properties import load_properties

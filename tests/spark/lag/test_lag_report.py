@@ -13,14 +13,14 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, SnapshotError
-from airflow_kafka_groups.arrow.lag.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.arrow.lag.sums import Sums
-from airflow_kafka_groups.arrow.offsets import Partition
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
+from airflow_kafka_groups.judge.sums import Sums
+from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.timestamps import look_up
-from airflow_kafka_groups.spark.lag.owners import owners_of, parse_owners
+from airflow_kafka_groups.spark.owners import owners_of, parse_owners
 from tests.histories.lake import write_snapshot
 from tests.histories.shorthand import START, hour, looked_up, rows_of, seen
 from tests.lab.cluster import KafkaCluster

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.spark.lag.owners import OwnerRule, owners_of
+from airflow_kafka_groups.spark.owners import OwnerRule, owners_of
 from tests.unit.arrow.lag.test_report import GROUPS, OWNERS
 
 pytestmark = pytest.mark.spark

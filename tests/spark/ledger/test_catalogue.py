@@ -13,12 +13,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.contracts.columns import columns
-from airflow_kafka_groups.contracts.formats import TABLE_FORMAT
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
+from airflow_kafka_groups.storage.columns import columns
+from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.contracts.columns import columns
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import schema_of
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.storage.columns import columns
 from tests.spark.ledger.test_catalogue import SCHEMA, counts, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

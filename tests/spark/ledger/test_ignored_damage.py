@@ -12,14 +12,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import SnapshotError
-from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
-from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.backlog.snapshot_commits import read_groups
+from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
+from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.files.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.session.settings import settings_of
+from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, hour, seen, snapshot_id

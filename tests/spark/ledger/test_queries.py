@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_SCHEMA, OBSERVATION_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, hour, seen, snapshot_id

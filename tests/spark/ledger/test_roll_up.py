@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.contracts.verdicts import VerdictName
+from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.spark.jobs.roll_up import main, parse_arguments, run
 from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.pages import DOCS

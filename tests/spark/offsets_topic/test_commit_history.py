@@ -15,10 +15,10 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.jobs.commit_history import commits, groups, parse_arguments, run
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from tests.histories.commits import describe_commits

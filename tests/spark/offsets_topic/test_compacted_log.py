@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.contracts.evidence import REQUIRED
+from airflow_kafka_groups.judge.evidence import REQUIRED
 from airflow_kafka_groups.spark.jobs import commit_history
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties

@@ -15,17 +15,15 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.contracts.evidence import AUTO, REQUIRED, recorded_sentence
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.judge.evidence import AUTO, REQUIRED, recorded_sentence
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
@@ -33,6 +31,8 @@ from airflow_kafka_groups.spark.offsets_topic import last_commits
 from airflow_kafka_groups.spark.offsets_topic.known_commits import LastCommits
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_log
 from airflow_kafka_groups.spark.offsets_topic.reading import TOPIC, NoAccessError, log_partitions, ranges_of, scanned
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.histories.lake import write_manifest
 from tests.lab.cluster import KafkaCluster
 from tests.lab.security.acls import AUTHORIZER, allow

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
+from airflow_kafka_groups.observe.offsets_topic.scan import scan_batches
 from airflow_kafka_groups.spark.offsets_topic.last_commits import last_commits
 from tests.histories.offset_records import commit_key, commit_value
 from tests.histories.shorthand import hour

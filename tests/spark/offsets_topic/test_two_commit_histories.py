@@ -12,8 +12,8 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offsets_topic.scan import SCAN_SCHEMA, SCAN_TYPES
 from airflow_kafka_groups.spark.jobs import commit_history as job
 from airflow_kafka_groups.spark.offsets_topic import reading
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder

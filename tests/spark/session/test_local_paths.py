@@ -10,10 +10,10 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import StorageError
-from airflow_kafka_groups.arrow.files import checksums
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.storage import checksums
+from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.judged import hour_rows, judge, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import StorageError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.observe.history.snapshots import find_history
+from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
+from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id

@@ -18,8 +18,8 @@ from pyspark import SparkConf
 from pyspark.errors import PySparkAttributeError, PySparkException, PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.contracts.jobs import WITHOUT_SPARK
 from airflow_kafka_groups.spark import application, session_on_demand
+from airflow_kafka_groups.spark.contracts_jobs import WITHOUT_SPARK
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, StorageError
-from airflow_kafka_groups.arrow.files.output_checks import require_replaceable
-from airflow_kafka_groups.spark.files.hadoop_storage import HadoopStorage, storage_of
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, StorageError
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
+from airflow_kafka_groups.storage.output_checks import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen

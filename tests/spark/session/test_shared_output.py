@@ -12,9 +12,9 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.backlog.slices import BacklogContext
+from airflow_kafka_groups.exceptions.jobs import JobError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
+from airflow_kafka_groups.spark.unread.slices import BacklogContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

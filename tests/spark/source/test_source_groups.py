@@ -6,8 +6,8 @@ import pickle
 
 from pyspark.sql.datasource import EqualTo, Filter, StringStartsWith
 
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source.groups import PushedFilters, cut, select
 
 

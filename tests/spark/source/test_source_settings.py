@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.connection.source_settings import source_settings, write_source_settings
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.transport.security import SaslConfig
 from tests.lab.security.certificates import Authority
 
 SECRET = 'pa"ss\\wörd #=x'

@@ -13,15 +13,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError, SnapshotError
-from airflow_kafka_groups.contracts.evidence import Evidence
 from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.judge.evidence import Evidence
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from airflow_kafka_groups.spark.offsets_topic.last_commits import read_folder
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare, version_warnings
+from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_snapshot

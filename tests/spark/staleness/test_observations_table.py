@@ -10,19 +10,19 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.files import local_disk
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.ledger.snapshots import find_history
-from airflow_kafka_groups.arrow.staleness.judging import judged_history
-from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.arrow.staleness.reduction import Reduction
-from airflow_kafka_groups.arrow.workers import Workers
-from airflow_kafka_groups.contracts.columns import OBSERVATION_COLUMNS
-from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.judge.staleness.judging import judged_history
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.staleness.reduction import Reduction
+from airflow_kafka_groups.observe.history.snapshots import find_history
+from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
-from airflow_kafka_groups.spark.ledger.catalogue import CatalogueTable
-from airflow_kafka_groups.spark.staleness.observations_table import add_observations
+from airflow_kafka_groups.spark.observations_table import add_observations
+from airflow_kafka_groups.storage import local_disk
+from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.workers import Workers
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id

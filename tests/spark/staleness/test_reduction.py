@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.arrow.errors import SnapshotError
+from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.spark import reduction
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.spark.staleness import reduction
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_data, write_manifest
 from tests.histories.shorthand import snapshot_id

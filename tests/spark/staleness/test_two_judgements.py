@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.staleness import judging
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.judge.staleness import judging
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, write_snapshot

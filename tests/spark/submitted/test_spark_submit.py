@@ -17,14 +17,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.backlog.commit import NotCommittedError, NotVerifiedError
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
 from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import INTERRUPTED, JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle
 from airflow_kafka_groups.spark.bundle import main as bundle
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.program import PARTLY_FAILED
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
 from tests.histories.judged import verdict_folder
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
@@ -148,7 +148,7 @@ def test_the_bundle_holds_the_package_root_that_imports_nothing_and_is_the_same_
     assert first.read_bytes() == second.read_bytes()
     with zipfile.ZipFile(first) as archive:
         names = archive.namelist()
-    assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/arrow/staleness/lives.py"} <= set(names)
+    assert {"airflow_kafka_groups/__init__.py", "airflow_kafka_groups/judge/staleness/lives.py"} <= set(names)
     shipped = tuple(f"airflow_kafka_groups/{folder}/" for folder in ("arrow", "backlog", "contracts", "spark"))
     assert all(name.startswith(shipped) for name in names[1:])
     assert all(any(name.startswith(folder) for name in names) for folder in shipped)

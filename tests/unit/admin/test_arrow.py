@@ -9,9 +9,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin import to_arrow
-from airflow_kafka_groups.admin.arrow import packed_rows
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.kafka import to_arrow
+from airflow_kafka_groups.kafka.admin.arrow import packed_rows
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 
 COLUMNS = ("group_id", "topic", "partition", "committed_offset", "leader_epoch", "metadata")
 

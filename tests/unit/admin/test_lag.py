@@ -6,9 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.lag import GroupLag, LagFlag, LogBounds, PartitionLag, partition_lag, partitions_of
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.admin.lag import (
+    GroupLag,
+    LagFlag,
+    LogBounds,
+    PartitionLag,
+    partition_lag,
+    partitions_of,
+)
+from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, OffsetAndMetadata, TopicPartition
 
 SMALL = st.integers(-1, 5)
 KNOWN = st.builds(ListedOffset, SMALL)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.readiness import SERVER_ASSIGNORS, MoveStatus, judge_readiness
-from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType, MemberDescription
-from airflow_kafka_groups.protocol.group_apis.describe_groups import _new_member
+from airflow_kafka_groups.kafka.admin.readiness import SERVER_ASSIGNORS, MoveStatus, judge_readiness
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType, MemberDescription
+from airflow_kafka_groups.kafka.protocol.apis.describe_groups import _new_member
 
 KAFKA_4 = (4, 1)
 _ORDERS = "00000000000100066f7264657273" + "00000001" + "00000000"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.admin import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.models import GroupListing, GroupState, GroupType, TopicPartition
-from airflow_kafka_groups.protocol.apis import METADATA
-from airflow_kafka_groups.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupListing, GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
 
 ERROR = KafkaGroupsError("no")
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.arrow.values import column, fill_nulls, literal, of_numpy, repeat, to_numpy
+from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, of_numpy, repeat, to_numpy
 
 EPOCH = datetime(1970, 1, 1)
 VALUES = st.sampled_from(

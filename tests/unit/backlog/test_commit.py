@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_groups.arrow.offsets import Commit, Partition
-from airflow_kafka_groups.backlog.commit import (
+from airflow_kafka_groups.observe.offset_values import Commit, Partition
+from airflow_kafka_groups.spark.unread.commit import (
     NotCommittedError,
     NotVerifiedError,
     Observed,
@@ -16,7 +16,7 @@ from airflow_kafka_groups.backlog.commit import (
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.backlog.group_admin import GroupStatus, TooLateError
+from airflow_kafka_groups.spark.unread.group_admin import GroupStatus, TooLateError
 from tests.unit.backlog.scene import A0, A1, B0, JOINED, ScriptedAdmin, Unsure
 
 pytestmark = pytest.mark.safety

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets import Commit, LogEnds, Partition, Range
-from airflow_kafka_groups.backlog.ranges import Backlog, BacklogPolicy, plan_backlog
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog
 from tests.unit.backlog.scene import A0, A1, B0
 
 

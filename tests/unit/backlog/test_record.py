@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.offsets import Range
-from airflow_kafka_groups.backlog.commit import NotCommittedError
-from airflow_kafka_groups.backlog.ranges import Backlog
-from airflow_kafka_groups.backlog.record import (
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.observe.offset_values import Range
+from airflow_kafka_groups.spark.unread.commit import NotCommittedError
+from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.record import (
     ABANDONED,
     COMMIT,
     COMMITTED,
@@ -23,8 +22,9 @@ from airflow_kafka_groups.backlog.record import (
     UNVERIFIED,
     TakenOverError,
 )
-from airflow_kafka_groups.backlog.slices import cut, range_rows
-from airflow_kafka_groups.contracts.digest import digest_of
+from airflow_kafka_groups.spark.unread.slices import cut, range_rows
+from airflow_kafka_groups.storage.digest import digest_of
+from airflow_kafka_groups.storage.storage import Storage
 from tests.pages import ROOT
 from tests.unit.backlog.scene import A0, A1, BACKLOG, BEFORE, EMPTY, JOINED, REQUEST, Killed, Scene
 

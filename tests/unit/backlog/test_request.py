@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import ArgumentError, JobError
-from airflow_kafka_groups.arrow.offsets import Commit, Partition
-from airflow_kafka_groups.backlog.group_admin import GroupStatus
-from airflow_kafka_groups.backlog.request import BacklogRequest, FetchedOffsets, look, parse_fetched, plan
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.observe.offset_values import Commit, Partition
+from airflow_kafka_groups.spark.unread.group_admin import GroupStatus
+from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets, look, parse_fetched, plan
 from tests.unit.backlog.scene import A0, A1, B0, BEFORE, JOINED, ScriptedAdmin
 
 GONE = Partition("gone", 0)

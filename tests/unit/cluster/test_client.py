@@ -10,21 +10,21 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.exceptions import (
     AuthenticationFailedError,
     ClientClosedError,
     ConnectionFailedError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.models import Broker
-from airflow_kafka_groups.protocol.apis import API_VERSIONS, METADATA, OFFSET_FETCH
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.kafka.models import Broker
+from airflow_kafka_groups.kafka.protocol.protocol_apis import API_VERSIONS, METADATA, OFFSET_FETCH
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster
 
 BROKERS = (1, 2, 3)

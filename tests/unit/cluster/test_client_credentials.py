@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cluster.client_credentials import client_credentials
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.transport.pem import Pem
-from airflow_kafka_groups.transport.security import TokenEndpoint
+from airflow_kafka_groups.kafka.cluster.client_credentials import client_credentials
+from airflow_kafka_groups.kafka.transport.pem import Pem
+from airflow_kafka_groups.kafka.transport.security import TokenEndpoint
 from tests.lab.security.certificates import Authority
 
 AUTHORITY = Authority()

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from airflow_kafka_groups.cluster.clock import LargerProgress, now, system_clock
+from airflow_kafka_groups.kafka.cluster.clock import LargerProgress, now, system_clock
 
 
 class Hands:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.transport.security import SaslConfig
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.transport.security import SaslConfig
 
 SECRET = "s3cr3t-value"
 

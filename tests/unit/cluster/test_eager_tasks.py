@@ -8,11 +8,11 @@ from collections.abc import Coroutine, Generator
 from functools import partial
 from typing import Any, cast
 
-from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, FakeCluster
 
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
 from tests.lab.security.certificates import Authority
 
 SECRET = "s3cr3t-value"

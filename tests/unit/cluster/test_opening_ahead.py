@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.cluster.client import ClusterClient
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import FakeCluster
 
 

@@ -7,15 +7,21 @@ import time
 
 import pytest
 
-from airflow_kafka_groups.cluster import patience
-from airflow_kafka_groups.cluster.patience import Patience
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     DeadlineExceededError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, LIST_GROUPS, METADATA, OFFSET_COMMIT, OFFSET_FETCH
+from airflow_kafka_groups.kafka.cluster import patience
+from airflow_kafka_groups.kafka.cluster.patience import Patience
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_COMMIT,
+    OFFSET_FETCH,
+)
 from tests.fakes.cluster import MODERN, Drop, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client, owned_by
 

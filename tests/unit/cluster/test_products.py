@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.cluster.products import recognize
+from airflow_kafka_groups.kafka.cluster.products import recognize
 
 
 @pytest.mark.parametrize(

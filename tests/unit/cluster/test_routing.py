@@ -5,12 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.cluster.routing import (
-    OffsetsTopic,
-    java_hash,
-    java_hashes,
-    offsets_partitions,
-)
+from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic, java_hash, java_hashes, offsets_partitions
 
 
 def test_hashes_are_javas() -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.cluster_admin.offsets_retention import (
+from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
+from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import (
     OFFSETS_RETENTION,
     ConfigEntry,
     offsets_retention_of,
 )
-from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 
 DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
 

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster_admin.client import ClusterAdmin
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, UnsupportedByClientError
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
 
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}
 SECRET = "s3cr3t-t0ken"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.contracts.durations import (
+from airflow_kafka_groups.durations import (
     LONGEST_SECONDS,
     PATTERN,
     PATTERN_OR_NUMBER,

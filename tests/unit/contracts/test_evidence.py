@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.evidence import NOT_REPORTED, Evidence
+from airflow_kafka_groups.judge.evidence import NOT_REPORTED, Evidence
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

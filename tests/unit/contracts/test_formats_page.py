@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import airflow_kafka_groups
-from airflow_kafka_groups.contracts import columns, formats, paths
-from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.storage import columns, formats, paths
 
 PAGE = (Path(airflow_kafka_groups.__file__).parents[1] / "docs" / "formats.md").read_text()
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.formats import UnknownFormatError
-from airflow_kafka_groups.contracts.manifest import MembersFile, SnapshotManifest, SubscriptionsFile
+from airflow_kafka_groups.storage.formats import UnknownFormatError
+from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotManifest, SubscriptionsFile
 
 MANIFEST = SnapshotManifest(
     snapshot_id="20260301T120000Z-0123abcd",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups import contracts
+from airflow_kafka_groups import storage as contracts
 from tests.sources import parsed
 
 FOLDER = Path(contracts.__file__).parent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.contracts.url_secrets import has_secret
+from airflow_kafka_groups.storage.url_secrets import has_secret
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.notice import Notice
-from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.policy.notice import Notice
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from tests.demo.__main__ import made_in
 from tests.demo.mailbox import Mail
 from tests.demo.outcome import (

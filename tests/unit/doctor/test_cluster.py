@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_kafka_groups.admin.client.listing import ClusterDescription
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.doctor.cluster import examine_cluster
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.exceptions import ConnectionFailedError, KafkaGroupsError
-from airflow_kafka_groups.models import Broker, ListedOffset, TopicPartition
-from airflow_kafka_groups.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.admin.client.listing import ClusterDescription
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.models import Broker, ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.doctor import storage
 from airflow_kafka_groups.doctor.finding import Report, Status
 from airflow_kafka_groups.doctor.storage import examine_storage
-from airflow_kafka_groups.maintenance import durable_files
+from airflow_kafka_groups.storage import durable_files
 
 Usage = namedtuple("Usage", "total used free")
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from tests.fakes import admin_facts
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout

@@ -33,7 +33,7 @@ from airflow_kafka_groups.hooks.arguments import (
     read_text_or_nothing,
     read_type_names,
 )
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 
 NOT_TEXTS: list[Any] = [
     5,

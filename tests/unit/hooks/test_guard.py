@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.cluster import FakeCluster
 
 OFFSETS = {TopicPartition("t", 0): OffsetAndMetadata(1)}

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
-from airflow_kafka_groups.cluster_admin.offsets_retention import OffsetsRetention
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.connection.probe import _how_many
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 

@@ -12,8 +12,8 @@ from airflow.sdk.io import store
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError, StorageError
 from airflow_kafka_groups.hooks.storage import open_layout, open_path, open_policy, policy_reader
-from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 
 
 @pytest.mark.parametrize("text", ["/data/x", "file:///data/x", " /data/x "])

@@ -8,20 +8,20 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.maintenance.backup.file import Backup
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.ad_hoc import delete_by_name
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionRequest
-from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.change.backup.file import Backup
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.lease import LeaseGuard
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.fakes.snapshot_groups import groups_in

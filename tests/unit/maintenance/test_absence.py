@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.durable_files import list_names, read_file, remove_file
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.storage.durable_files import list_names, read_file, remove_file
+from airflow_kafka_groups.storage.layout import StoragePath
 
 pytestmark = pytest.mark.safety
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from fsspec.asyn import get_loop  # type: ignore[import-untyped]
 
-from airflow_kafka_groups.maintenance.durable_files import list_kinds, list_names
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.storage.durable_files import list_kinds, list_names
+from airflow_kafka_groups.storage.layout import StoragePath
 
 pytestmark = pytest.mark.safety
 

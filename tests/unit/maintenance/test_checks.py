@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.checks import check_integer, check_number, check_seconds
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.checks import check_integer, check_number, check_seconds
 
 NO_NUMBERS: list[Any] = [True, False, None, "1", float("nan"), float("inf"), [1]]
 

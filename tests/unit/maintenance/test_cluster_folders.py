@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.restore import recorded
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance import cluster_folders
-from airflow_kafka_groups.maintenance.backup.named import backup_named
-from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.restore import recorded
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.observe.snapshot import cluster_folders
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
 from tests.fakes.refusing_path import refuse_listing

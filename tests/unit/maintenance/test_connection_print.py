@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.maintenance.connection_print import ConnectionPrint
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.connection_print import ConnectionPrint
 from tests.lab.security.certificates import Authority, Pair
 
 SCRAM = {

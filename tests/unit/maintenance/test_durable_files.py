@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import (
+from airflow_kafka_groups.storage.durable_files import (
     create_file,
     list_kinds,
     list_names,
@@ -19,7 +19,7 @@ from airflow_kafka_groups.maintenance.durable_files import (
     require_writable,
     sync_file,
 )
-from airflow_kafka_groups.maintenance.storage import StoragePath, write_file
+from airflow_kafka_groups.storage.layout import StoragePath, write_file
 from tests.fakes.network_folder import NetworkFolder
 
 

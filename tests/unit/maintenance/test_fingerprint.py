@@ -11,8 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.fingerprint import committed_partitions, fingerprint, fingerprints
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint, fingerprints
 
 keys = st.builds(TopicPartition, st.text(min_size=1, max_size=8), st.integers(0, 9))
 values = st.builds(OffsetAndMetadata, st.integers(0, 2**62), st.text(max_size=5), st.none() | st.integers(0, 2**31 - 1))
@@ -128,7 +128,7 @@ def test_columns_rows_and_the_first_versions_agree(groups: list[list[Row]]) -> N
 def test_keys_that_fit_no_number_sort_the_same(groups: list[list[Row]]) -> None:
     ends = list(accumulate(len(rows) for rows in groups))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("airflow_kafka_groups.maintenance.fingerprint._KEY_LIMIT", 0)
+        patch.setattr("airflow_kafka_groups.observe.fingerprint._KEY_LIMIT", 0)
         digests, _ = fingerprints(batch([row for rows in groups for row in rows]), ends)
     assert digests == [as_first_written(rows) for rows in groups]
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.durable_files import remove_folder
-from airflow_kafka_groups.maintenance.storage import StoragePath
+from airflow_kafka_groups.storage.durable_files import remove_folder
+from airflow_kafka_groups.storage.layout import StoragePath
 
 FOLDER = "bucket/prod/data/20200101T000000Z-00000001"
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.cluster_folders import folders_with_snapshots, other_folders
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import find_sets
-from airflow_kafka_groups.maintenance.file_pruning.snapshots_left import SnapshotsLeft
-from airflow_kafka_groups.maintenance.journal.files import READERS
-from airflow_kafka_groups.maintenance.keep_alive.records import KeepAliveRecords
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import later_snapshots
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.file_pruning.file_sets import find_sets
+from airflow_kafka_groups.change.file_pruning.snapshots_left import SnapshotsLeft
+from airflow_kafka_groups.ledger.journal.files import READERS
+from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, other_folders
+from airflow_kafka_groups.observe.snapshot.later_snapshots import later_snapshots
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.scene import layout_in, snapshot

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.maintenance.scene import backed_up, layout_in

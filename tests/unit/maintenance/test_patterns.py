@@ -8,14 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import (
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.observe.patterns import (
     DEFAULT_PROTECTED,
     GroupFilter,
     check_group_ids,
     check_patterns,
     keeping_expressions,
 )
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
 from tests.pages import DOCS
 
 

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult
 from airflow_kafka_groups.exceptions import MissingAnswerError
-from airflow_kafka_groups.maintenance.protocols import read_offsets
-from airflow_kafka_groups.models import GroupOffsets
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import GroupOffsets
+from airflow_kafka_groups.observe.protocols import read_offsets
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of, timeout
 

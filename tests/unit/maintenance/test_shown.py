@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.maintenance.shown import MOST, one_line, printable, shortened, storable
+from airflow_kafka_groups.shown import MOST, one_line, printable, shortened, storable
 
 
 def test_a_long_string_is_cut_and_says_how_long_it_is() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import fsspec  # type: ignore[import-untyped]
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
-from airflow_kafka_groups.maintenance import storage
-from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.storage import Layout, check_cluster, check_id, cluster_folder
+from airflow_kafka_groups.storage import layout as storage
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id, cluster_folder
 from tests.fakes.refusing_path import BotoError, RefusingPath
 
 ID = "20260301T120000Z-0123abcd"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from airflow_kafka_groups.membership import ClusterClient
+from airflow_kafka_groups.kafka.membership import ClusterClient
 from tests.fakes.cluster import FakeCluster
 from tests.unit.membership.group import ScriptedGroup
 

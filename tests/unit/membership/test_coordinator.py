@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
-from airflow_kafka_groups.membership import ClusterClient
-from airflow_kafka_groups.membership.coordinator import CoordinatorLink
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.membership import ClusterClient
+from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
 from tests.fakes.cluster import Drop
 from tests.unit.membership.group import ScriptedGroup
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.membership import ClientConfig, JoinedMember, MaintenanceLease, lease_assignor
-from airflow_kafka_groups.membership.lease import _LeaseMember
-from airflow_kafka_groups.membership.lease_assignor import Bid
-from airflow_kafka_groups.protocol.apis import HEARTBEAT
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, MaintenanceLease, lease_assignor
+from airflow_kafka_groups.kafka.membership.lease import _LeaseMember
+from airflow_kafka_groups.kafka.membership.lease_assignor import Bid
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT
 from tests.pages import DOCS
 from tests.unit.membership.group import ScriptedGroup, until
 
@@ -269,7 +269,7 @@ async def test_the_name_of_another_run_writes_no_line_of_its_own_into_the_log(
 ) -> None:
     log = logging.Logger("of this test")  # that of all tests remembers for which levels it is switched on
     log.addHandler(caplog.handler)
-    monkeypatch.setattr("airflow_kafka_groups.membership.lease.log", log)
+    monkeypatch.setattr("airflow_kafka_groups.kafka.membership.lease.log", log)
     lease = MaintenanceLease(ClientConfig(bootstrap_servers=(("127.0.0.1", 1),)), group_id="leases")
     grant = json.dumps({"holder": "m", "owner": "run\nlease leases: lost" + "x" * 10_000}).encode()
     await _LeaseMember(lease).on_join_complete(3, "m", "p", grant)

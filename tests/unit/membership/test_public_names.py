@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-from airflow_kafka_groups import membership
+from airflow_kafka_groups.kafka import membership
 
 
 def test_all_is_exactly_what_the_package_offers() -> None:

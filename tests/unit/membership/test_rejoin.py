@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from airflow_kafka_groups.membership import ClusterClient, GroupProtocol, MemberSession, Phase
+from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession, Phase
 from tests.unit.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
 

@@ -15,12 +15,12 @@ from airflow_kafka_groups.exceptions import (
     InvalidAssignmentError,
     MembershipError,
 )
-from airflow_kafka_groups.membership import ClusterClient, GroupProtocol, MemberSession, Phase
-from airflow_kafka_groups.protocol.apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession, Phase
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.unit.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
 FIRST = [("prepare", -1, ""), ("assign", "m1", "p1"), ("complete", 1, "m1", "p1", b"for m1")]

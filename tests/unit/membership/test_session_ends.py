@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import CallbackFailedError, ConfigurationError
-from airflow_kafka_groups.membership import ClusterClient, GroupProtocol, MemberSession
-from airflow_kafka_groups.protocol.apis import LEAVE_GROUP, SYNC_GROUP
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LEAVE_GROUP, SYNC_GROUP
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.unit.membership.group import OPTIONS, Recorder, ScriptedGroup, until
 
 

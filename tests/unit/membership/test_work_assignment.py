@@ -17,8 +17,8 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.membership import ClientConfig, JoinedMember, KafkaGroupMember
-from airflow_kafka_groups.membership.work_assignment import PROTOCOL, _WorkMember, divide
+from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, KafkaGroupMember
+from airflow_kafka_groups.kafka.membership.work_assignment import PROTOCOL, _WorkMember, divide
 
 NOWHERE = ClientConfig(bootstrap_servers=(("127.0.0.1", 1),), connect_timeout=1)
 

@@ -21,8 +21,8 @@ def leases() -> FakeLease:
 @pytest.fixture
 def admin(monkeypatch: pytest.MonkeyPatch, leases: FakeLease) -> FakeAdmin:
     """Return a cluster in memory behind the connection ``kafka_groups_default``."""
+    from airflow_kafka_groups.change import lease
     from airflow_kafka_groups.hooks import guard
-    from airflow_kafka_groups.maintenance.deletion import lease
 
     fake = FakeAdmin(log=(0, 10))
     fake.ids = {"t": "id-of-t", "u": "id-of-u"}

@@ -13,11 +13,11 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, StorageError
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout, json_bytes
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.storage.layout import Layout, json_bytes
 from tests.fakes.admin import FakeAdmin
 from tests.records import records
 from tests.unit.operators import scene
@@ -260,7 +260,7 @@ def test_a_question_that_cannot_be_sealed_is_not_asked(
     def full(*_: Any) -> None:
         raise StorageError("no space left")
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.create_file", full)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.create_file", full)
     with pytest.raises(StorageError):
         ask(tmp_path, planned).execute(context())
     assert airflow.asked == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin

@@ -10,7 +10,7 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import CoordinatorType
+from airflow_kafka_groups.kafka.models import CoordinatorType
 from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import (
     PlanError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     MaintenanceError,
 )
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator

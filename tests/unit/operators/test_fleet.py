@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
-from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.operators.fleet import FleetReportOperator, ListClustersOperator
 from tests.unit.maintenance.policy.files import write_policy
 

@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.operators import groups as module
 from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
 from tests.fakes.admin import FakeAdmin

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError, GroupsFailedError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, timeout

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.models import GroupState, GroupType, ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     ResetGroupOffsetsOperator,

@@ -11,10 +11,10 @@ import pytest
 from airflow.providers.standard.operators.hitl import ApprovalOperator
 
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, snapshots

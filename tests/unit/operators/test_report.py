@@ -9,7 +9,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError
-from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import (
     MaintenanceError,
     SnapshotError,
 )
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
     GroupOffsetsToSparkOperator,

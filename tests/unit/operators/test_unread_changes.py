@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.restore import from_backup
 from airflow_kafka_groups.exceptions import GroupsFailedError, StorageError
-from airflow_kafka_groups.maintenance.restore import from_backup
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,

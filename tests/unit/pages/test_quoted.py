@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.selection import MAX_GAP_SECONDS
-from airflow_kafka_groups.contracts.durations import show_duration
+from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS
 from airflow_kafka_groups.doctor.finding import counted
+from airflow_kafka_groups.durations import show_duration
 from tests.pages import DOCS, PAGES, name_of
 
 _TO_A_TABLE = re.compile(r"\[(?:the table[^]]*|all ACLs)\]\(([^)#]*)#([^)]+)\)", re.IGNORECASE)

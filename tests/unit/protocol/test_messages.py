@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.models import (
     CoordinatorType,
     GroupState,
     GroupType,
@@ -25,29 +25,31 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol import apis, consumer_protocol
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR, OFFSET_FETCH, Api
-from airflow_kafka_groups.protocol.cluster_apis import list_offsets, metadata
-from airflow_kafka_groups.protocol.codec import (
+from airflow_kafka_groups.kafka.protocol import consumer_protocol
+from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.apis import (
+    delete_groups,
+    describe_groups,
+    describe_modern_groups,
+    find_coordinator,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+)
+from airflow_kafka_groups.kafka.protocol.codec import (
     decode_message,
     encode_body,
     header_around,
     request_schema,
     response_schema,
 )
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.group_apis import (
-    delete_groups,
-    describe_groups,
-    describe_modern_groups,
-    find_coordinator,
-    list_groups,
-    offset_commit,
-    offset_delete,
-    offset_fetch,
-)
-from airflow_kafka_groups.protocol.responses import decode_response
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH, Api
+from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes import answers
 from tests.fakes.answers import fields_left_out, frame
 from tests.fakes.apis import ALL_APIS

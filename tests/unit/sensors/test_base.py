@@ -13,7 +13,7 @@ from airflow_kafka_groups.exceptions import (
     NoBrokerAvailableError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 

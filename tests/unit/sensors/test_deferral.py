@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import (
     NoBrokerAvailableError,
     RemoteProtocolError,
 )
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from airflow_kafka_groups.triggers.codec import condition_from_json

@@ -11,7 +11,7 @@ from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import GroupState, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

@@ -10,7 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
 )
-from airflow_kafka_groups.models import ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

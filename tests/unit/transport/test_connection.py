@@ -15,16 +15,16 @@ import pytest
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, SaslAuthenticateResponse_v1
 
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import HEARTBEAT
-from airflow_kafka_groups.protocol.membership_apis import heartbeat
-from airflow_kafka_groups.transport.aiokafka_connection import OpeningConnection
-from airflow_kafka_groups.transport.base import SentRequests
-from airflow_kafka_groups.transport.connection import PipelinedConnection, open_connection
-from airflow_kafka_groups.transport.pipeline import LARGEST_ID
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.apis import heartbeat
+from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
+from airflow_kafka_groups.kafka.transport.base import SentRequests
+from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection
+from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import FakeCluster
 from tests.unit.transport.test_pipeline import Transport, frame, pipeline_on, turns
 
@@ -68,7 +68,7 @@ async def test_the_log_of_the_client_library_has_no_credentials(
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have other options")
 async def test_a_path_that_swallows_everything_ends_the_connection(monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a load balancer that has forgotten the connection: without it, calls fail for a quarter of an hour."""
-    monkeypatch.setattr("airflow_kafka_groups.transport.connection._UNACKNOWLEDGED_SECONDS", 1)
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.connection._UNACKNOWLEDGED_SECONDS", 1)
     async with FakeCluster() as cluster:
         ((host, port), *_) = ClientConfig.from_librdkafka({"bootstrap.servers": cluster.bootstrap}).bootstrap_servers
         connection = await open_connection(host, port, security=SecurityConfig(), client_id="t", timeout=5)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.transport.kerberos import KerberosAuthenticator, require_kerberos
-from airflow_kafka_groups.transport.security import SaslConfig
+from airflow_kafka_groups.kafka.transport.kerberos import KerberosAuthenticator, require_kerberos
+from airflow_kafka_groups.kafka.transport.security import SaslConfig
 
 
 class GSSError(Exception):
@@ -122,7 +122,7 @@ async def test_what_kerberos_says_is_shown_with_whose_login_it_was(
 
 
 def test_a_keytab_that_this_machine_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.transport.kerberos.find_spec", lambda name: object())
+    monkeypatch.setattr("airflow_kafka_groups.kafka.transport.kerberos.find_spec", lambda name: object())
     keytab = tmp_path / "me.keytab"
     sasl = SaslConfig(mechanism="GSSAPI", kerberos_keytab=str(keytab))
     with pytest.raises(ConfigurationError, match=r"sasl\.kerberos\.keytab .*me\.keytab.* cannot be read on"):

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from airflow_kafka_groups.cluster.config import ClientConfig
-from airflow_kafka_groups.cluster.librdkafka import to_librdkafka
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.transport.pem import pem_lines
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.kafka.transport.pem import pem_lines
 from tests.lab.security.certificates import Authority
 
 AUTHORITY = Authority()

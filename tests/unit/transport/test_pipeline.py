@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.transport.pipeline import LARGEST_ID, Pipeline
+from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID, Pipeline
 
 
 class Transport:

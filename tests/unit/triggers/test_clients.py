@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster import client
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import (
     AirflowUnavailableError,
     AuthenticationFailedError,
@@ -21,11 +18,19 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import API_VERSIONS, DESCRIBE_GROUPS, FIND_COORDINATOR, OFFSET_FETCH
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster import client
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+    API_VERSIONS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    OFFSET_FETCH,
+)
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from airflow_kafka_groups.triggers import clients, poll
 from airflow_kafka_groups.triggers.codec import condition_to_json
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached

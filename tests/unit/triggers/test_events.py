@@ -13,8 +13,8 @@ import pytest
 from airflow.sdk import Asset, AssetWatcher
 
 from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailableError, RequestTimeoutError
-from airflow_kafka_groups.maintenance.patterns import GroupFilter, PatternSet
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.observe.patterns import GroupFilter, PatternSet
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
 from airflow_kafka_groups.triggers.growth import FamilyGrowth
 from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import RequestTimeoutError
-from airflow_kafka_groups.maintenance.policy.growth import GROWTH_SECONDS
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher
-from airflow_kafka_groups.maintenance.policy.rules import Rule
+from airflow_kafka_groups.judge.policy.growth import GROWTH_SECONDS
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher
+from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.growth import FamilyGrowth
 from tests.fakes.admin import FakeAdmin

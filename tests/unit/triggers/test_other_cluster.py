@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers.clients import shared_client
 from airflow_kafka_groups.triggers.codec import condition_from_json, condition_to_json
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger

@@ -20,7 +20,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import poll
 from airflow_kafka_groups.triggers.clients import shared_client
 from airflow_kafka_groups.triggers.codec import CONDITIONS, condition_from_json, condition_to_json

@@ -11,8 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin import AdminClient
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
@@ -20,11 +18,13 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
     RemoteProtocolError,
 )
-from airflow_kafka_groups.models import OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.protocol import apis
-from airflow_kafka_groups.protocol.apis import Api
-from airflow_kafka_groups.protocol.codec import encode_body
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka import AdminClient
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol.codec import encode_body
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, FakeCluster, Noise, Oversize, _keys, _partitions
 from tests.unit.admin.client.faults import client

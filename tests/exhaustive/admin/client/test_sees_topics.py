@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.protocol.answers import MetadataAnswer
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 CONFIG = ClientConfig(bootstrap_servers=(("b", 9092),))
 CLEAR = (ErrorCode.none, ErrorCode.unknown_topic_or_partition)

@@ -12,11 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.admin.engine.limits import DriverLimits
-from airflow_kafka_groups.admin.engine.runner import _Exchanges
-from airflow_kafka_groups.cluster.patience import Patience
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     KafkaGroupsError,
@@ -25,9 +20,14 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.models import BrokerId
-from airflow_kafka_groups.protocol.apis import FIND_COORDINATOR
-from airflow_kafka_groups.transport.base import OnAnswers
+from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.runner import _Exchanges
+from airflow_kafka_groups.kafka.cluster.patience import Patience
+from airflow_kafka_groups.kafka.models import BrokerId
+from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
+from airflow_kafka_groups.kafka.transport.base import OnAnswers
 from tests.unit.admin.engine.dialogue import TIMEOUT, ToyHandler, broker
 
 pytestmark = pytest.mark.safety

@@ -6,20 +6,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.admin.handlers.change_group_offsets import (
-    AlterGroupOffsetsHandler,
-    DeleteGroupOffsetsHandler,
-)
-from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.admin.handlers.describe_groups import (
-    DescribeClassicGroupsHandler,
-    DescribeModernGroupsHandler,
-)
-from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
-from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
-from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
-from airflow_kafka_groups.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     MissingAnswerError,
@@ -28,7 +14,21 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    DeleteGroupOffsetsHandler,
+)
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.describe_groups import (
+    DescribeClassicGroupsHandler,
+    DescribeModernGroupsHandler,
+)
+from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_offsets import ListOffsetsHandler
+from airflow_kafka_groups.kafka.models import (
     GroupOffsets,
     GroupState,
     ListConsumerGroupOffsetsSpec,
@@ -37,10 +37,10 @@ from airflow_kafka_groups.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
-from airflow_kafka_groups.protocol.apis import Api
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.group_apis.describe_modern_groups import GROUP_TYPES
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE, decoded
 from tests.tables import rows

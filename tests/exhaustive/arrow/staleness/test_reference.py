@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from tests.histories.reference import Observation, judge_slowly, rows_of
 from tests.histories.shorthand import HOUR, expect, hour, judged, lives, reduced, verdicts
 

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.change.backup import planned as backup_module
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup import planned as backup_module
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
-from airflow_kafka_groups.maintenance.durable_files import read_file
+from airflow_kafka_groups.storage.durable_files import read_file
 from tests.fakes.groups import Ticking
 from tests.unit.maintenance.backup.scene import cluster
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in, planned

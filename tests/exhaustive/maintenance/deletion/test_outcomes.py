@@ -11,9 +11,9 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, Outcome
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.outcomes import DeletionReport, Outcome
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates, look_only_once

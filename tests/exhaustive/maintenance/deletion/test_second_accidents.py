@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion import sealed_run
+from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions
+from airflow_kafka_groups.change.lease import LeaseGuard
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PartlyDeletedError,
     PlanError,
     StorageError,
 )
-from airflow_kafka_groups.maintenance.deletion import sealed_run
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.guards.exclusions import exclusions
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport, GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupType
+from airflow_kafka_groups.kafka.models import GroupType
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.fakes.lease import ScriptedLease

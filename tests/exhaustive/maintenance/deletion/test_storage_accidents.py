@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.contracts.local_files import create_local
 from airflow_kafka_groups.exceptions import (
     JournalError,
     StorageError,
 )
-from airflow_kafka_groups.maintenance import durable_files
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.storage import durable_files
+from airflow_kafka_groups.storage.local_files import create_local
 from tests.exhaustive.maintenance.deletion.test_second_accidents import Killed, cluster
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.maintenance.deletion.steps import fates

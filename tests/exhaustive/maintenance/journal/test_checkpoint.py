@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.maintenance import durable_files
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
-from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.journal import files, journal
-from airflow_kafka_groups.maintenance.journal.folding import fold
-from airflow_kafka_groups.maintenance.journal.history import History, RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal
+from airflow_kafka_groups.ledger.journal import files, journal
+from airflow_kafka_groups.ledger.journal.folding import fold
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.storage import durable_files
 
 pytestmark = pytest.mark.safety
 

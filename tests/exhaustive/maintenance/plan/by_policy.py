@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, judge, layout_in, snapshot

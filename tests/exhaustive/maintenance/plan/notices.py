@@ -7,17 +7,17 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.journal.notices import read_notices
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.patterns import EVERYTHING
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.notify import Notified, OwnerNotice, notify_owners
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.notices import read_notices
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.observe.patterns import EVERYTHING
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of

@@ -15,13 +15,13 @@ from typing import Any
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
-from airflow_kafka_groups.models import GroupType
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import load_policy
+from airflow_kafka_groups.kafka.models import GroupType
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from tests.exhaustive.maintenance.plan import oracle
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.guards.notices import kept_unnoticed
-from airflow_kafka_groups.maintenance.journal.history import History
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
-from airflow_kafka_groups.maintenance.plan.notify import Notified, notify_owners
-from airflow_kafka_groups.maintenance.policy.notice import Notice, why_not_noticed
+from airflow_kafka_groups.change.deletion.guards.notices import kept_unnoticed
+from airflow_kafka_groups.change.plan.notify import Notified, notify_owners
+from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.notices import NoticeBook
 from tests.exhaustive.maintenance.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
 

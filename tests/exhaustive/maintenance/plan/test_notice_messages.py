@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from airflow_kafka_groups.maintenance.patterns import GroupFilter, keeping_expressions
-from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
+from airflow_kafka_groups.change.plan.notify import OwnerNotice
+from airflow_kafka_groups.observe.patterns import GroupFilter, keeping_expressions
 
 
 def test_a_message_is_bounded_and_escaped() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
-from airflow_kafka_groups.maintenance.deletion.guards.records import kept_by_records
-from airflow_kafka_groups.maintenance.journal.history import History
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupType
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.guards.records import kept_by_records
+from airflow_kafka_groups.kafka.models import GroupType
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.exhaustive.maintenance.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of

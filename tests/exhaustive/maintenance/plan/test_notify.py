@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.notify import Notified
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.plan.notify import Notified
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.ledger.deletion_plan import save_plan
+from airflow_kafka_groups.ledger.notices import NoticeBook
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.exhaustive.maintenance.plan.notices import DAY, POLICY, Story, waiting
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.fakes.verdicts import verdicts_of

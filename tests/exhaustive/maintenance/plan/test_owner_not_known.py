@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.plan.deletion_plan import least_idle_times
+from airflow_kafka_groups.ledger.deletion_plan import least_idle_times
+from airflow_kafka_groups.ledger.floors import SiteFloors
 from tests.exhaustive.maintenance.plan.by_policy import plan_by, world
 from tests.exhaustive.maintenance.plan.notices import DAY, Story, waiting
 from tests.fakes.groups import NOW

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.evidence import Evidence
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.journal.history import History
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy, PolicySource
-from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy
-from airflow_kafka_groups.maintenance.policy.notice import Notice
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.judge.evidence import Evidence
+from airflow_kafka_groups.judge.policy.notice import Notice
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy, PolicySource
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, least_idle_times, load_plan, save_plan
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.verdicts import JudgedBy
 from tests.exhaustive.maintenance.plan.by_policy import BASE, POLICY, kept, plan_by, world
 from tests.fakes.groups import NOW
 from tests.fakes.verdicts import verdicts_of

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.rulings import with_families
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.change.plan.rulings import with_families
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan, save_plan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.report.html import render_report
 from tests.exhaustive.maintenance.plan.by_policy import BASE, POLICY, plan_by, world
 from tests.fakes.groups import NOW, Ticking
 from tests.fakes.verdicts import verdicts_of

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.plan.deletion_plan import least_idle_times
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.ledger.deletion_plan import least_idle_times
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.exhaustive.maintenance.plan.by_policy import BASE, POLICY, plan_by, world
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.policy.files import policy_of

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.plan.sealed_plan import require_applicable
+from airflow_kafka_groups.ledger.sealed_plan import require_applicable
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.plan.plans import plan
 

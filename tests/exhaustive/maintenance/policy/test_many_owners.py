@@ -7,7 +7,7 @@ import re
 from fnmatch import fnmatchcase
 from unittest.mock import patch
 
-from airflow_kafka_groups.maintenance.policy.owners import OwnerRules
+from airflow_kafka_groups.judge.policy.owners import OwnerRules
 
 
 def test_a_group_is_compared_with_the_patterns_that_begin_as_it_does() -> None:

@@ -9,13 +9,13 @@ from unittest.mock import patch
 
 import pytest
 
+from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.maintenance.patterns import PatternSet
-from airflow_kafka_groups.maintenance.plan.caps import capped
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.covering import CoveringMatch
-from airflow_kafka_groups.maintenance.policy.retention import against_retention
-from airflow_kafka_groups.maintenance.shown import MOST_ALIKE
+from airflow_kafka_groups.judge.policy.covering import CoveringMatch
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.retention import against_retention
+from airflow_kafka_groups.observe.patterns import PatternSet
+from airflow_kafka_groups.shown import MOST_ALIKE
 from tests.unit.maintenance.policy.files import policy_of
 
 

@@ -11,20 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.change.prune_topics.judging import JudgedGroup, UnreadTopic, judge
+from airflow_kafka_groups.change.prune_topics.observed import ObservedGroup, ObservedTopic
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.prune_topics.judging import JudgedGroup, UnreadTopic, judge
-from airflow_kafka_groups.maintenance.prune_topics.observed import ObservedGroup, ObservedTopic
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import (
-    SnapshotReader,
-    latest_manifest,
-    load_manifest,
-    snapshot_ids,
-)
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import Subscriptions, read_subscriptions
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest, load_manifest, snapshot_ids
+from airflow_kafka_groups.observe.snapshot.subscriptions import Subscriptions, read_subscriptions
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
 from tests.fakes.snapshot_groups import NO_MEMBERS, NO_SUBSCRIPTIONS
@@ -126,7 +121,7 @@ def succeed(admin: FakeAdmin) -> None:
 
 def fail_one_partition(admin: FakeAdmin) -> None:
     from airflow_kafka_groups.exceptions import PartitionOffsetsError
-    from airflow_kafka_groups.models import TopicPartition
+    from airflow_kafka_groups.kafka.models import TopicPartition
     from tests.fakes.groups import offsets_of
 
     errors = {TopicPartition("live", 0): broker_error("TOPIC_AUTHORIZATION_FAILED")}

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.digest import digest_of
 from airflow_kafka_groups.exceptions import PlanError, SnapshotError
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import load_policy
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, load_prune_plan
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest
-from airflow_kafka_groups.maintenance.storage import write_json
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import load_policy
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.prune_plan import KeptTopic, load_prune_plan
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+from airflow_kafka_groups.storage.digest import digest_of
+from airflow_kafka_groups.storage.layout import write_json
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, broker_error
 from tests.unit.maintenance.prune_topics.scene import HOUR, POLICY, cluster, kept, layout_in, plan, snapshots
 
@@ -282,9 +282,9 @@ async def test_a_snapshot_that_cannot_be_judged_by_plans_nothing(tmp_path: Path)
 
 
 async def test_nothing_is_planned_from_an_incomplete_snapshot(tmp_path: Path) -> None:
-    from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-    from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
-    from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
+    from airflow_kafka_groups.change.prune_topics.planning import plan_topics
+    from airflow_kafka_groups.ledger.floors import NO_FLOORS
+    from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
     from tests.fakes.groups import timeout
 
     admin, layout = cluster(), layout_in(tmp_path)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
-from airflow_kafka_groups.maintenance.storage import Layout, write_json
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout, write_json
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.maintenance.prune_topics.scene import (
     PRUNE,

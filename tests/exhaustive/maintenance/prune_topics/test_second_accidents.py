@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.ids import time_of
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking
 from tests.unit.maintenance.prune_topics.scene import (

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import time_of
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import write_json
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.storage.ids import time_of
+from airflow_kafka_groups.storage.layout import write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, timeout
 from tests.unit.maintenance.prune_topics.scene import (

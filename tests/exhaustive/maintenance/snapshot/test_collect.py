@@ -16,11 +16,11 @@ from airflow_kafka_groups.exceptions import (
     SnapshotError,
     StorageError,
 )
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, snapshot_ids
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking, broker_error, offsets_of, timeout
 from tests.fakes.refusing_path import RefusingPath

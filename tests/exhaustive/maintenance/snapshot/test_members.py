@@ -12,20 +12,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.contracts.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError, StorageError
-from airflow_kafka_groups.maintenance.snapshot import members as module
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.members import SeenMembers, read_members
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import (
-    GroupDescription,
-    GroupState,
-    GroupType,
-    MemberDescription,
-    TopicPartition,
-)
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType, MemberDescription, TopicPartition
+from airflow_kafka_groups.observe.snapshot import members as module
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.members import SeenMembers, read_members
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.storage.columns import MEMBER_COLUMNS
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, broker_error
 from tests.unit.maintenance.scene import layout_in

@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.contracts.ids import time_prefix
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.snapshot.reader import (
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.observe.snapshot.reader import (
     SnapshotReader,
     latest_manifest,
     load_manifest,
     seen_before,
     snapshot_ids,
 )
-from airflow_kafka_groups.maintenance.storage import write_json
-from airflow_kafka_groups.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.storage.ids import time_prefix
+from airflow_kafka_groups.storage.layout import write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.fakes.snapshot_groups import groups_in
@@ -68,7 +68,7 @@ async def test_what_is_written_is_read_back(found: dict[str, FakeGroup]) -> None
 
 
 async def test_many_groups_across_batches_and_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from airflow_kafka_groups.maintenance.snapshot import reader as snapshot_reader
+    from airflow_kafka_groups.observe.snapshot import reader as snapshot_reader
 
     monkeypatch.setattr(snapshot_reader, "BATCH_ROWS", 7)
     admin = FakeAdmin()
@@ -208,7 +208,7 @@ async def test_the_latest_complete_snapshot(tmp_path: Path) -> None:
     assert snapshot_ids(layout) == []
     with pytest.raises(SnapshotError, match="no snapshot"):
         latest_manifest(layout)
-    from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+    from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 
     admin = FakeAdmin()
     clock = Ticking(NOW)

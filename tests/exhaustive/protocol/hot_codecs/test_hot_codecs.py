@@ -12,9 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.models import Broker, GroupState, TopicPartition
-from airflow_kafka_groups.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
-from airflow_kafka_groups.protocol.apis import (
+from airflow_kafka_groups.kafka.models import Broker, GroupState, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.apis import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+    metadata,
+    offset_commit,
+)
+from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
+from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
@@ -23,18 +34,7 @@ from airflow_kafka_groups.protocol.apis import (
     OFFSET_COMMIT,
     Api,
 )
-from airflow_kafka_groups.protocol.cluster_apis import metadata
-from airflow_kafka_groups.protocol.codec import decode_message, encode_body, response_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.group_apis import (
-    delete_groups,
-    describe_groups,
-    find_coordinator,
-    list_groups,
-    offset_commit,
-)
-from airflow_kafka_groups.protocol.group_apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
-from airflow_kafka_groups.protocol.responses import decode_response
+from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.unit.protocol.hot_codecs.texts import TEXTS
 
 MODULES: dict[Api, Any] = {

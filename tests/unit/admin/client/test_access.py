@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_groups.admin.client.access import Access, GroupAccess, describe_access
-from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.admin.client.access import Access, GroupAccess, describe_access
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 

@@ -8,11 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.client import arguments
-from airflow_kafka_groups.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.exceptions import ConfigurationError, PartitionOffsetsError
-from airflow_kafka_groups.models import ListConsumerGroupOffsetsSpec, OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.protocol.apis import OFFSET_FETCH
+from airflow_kafka_groups.kafka.admin.client import arguments
+from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
+from airflow_kafka_groups.kafka.models import (
+    ListConsumerGroupOffsetsSpec,
+    OffsetAndMetadata,
+    OffsetSpec,
+    TopicPartition,
+)
+from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client
 

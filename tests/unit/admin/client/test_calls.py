@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.admin import ClientConfig
-from airflow_kafka_groups.admin.client.calls import Calls
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.admin.client.calls import Calls
 
 
 async def test_large_calls_take_larger_requests_unless_told_otherwise() -> None:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.admin.client.change_policy import ChangePolicy
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.admin.client.change_policy import ChangePolicy
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, OffsetSpec, TopicPartition
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster
 

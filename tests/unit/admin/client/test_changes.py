@@ -8,8 +8,6 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.handlers.tombstone_size import BUDGET_BYTES
-from airflow_kafka_groups.cluster.routing import offsets_partitions
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConfigurationError,
@@ -17,8 +15,11 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PartitionsFailedError,
 )
-from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.apis import (
+from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import BUDGET_BYTES
+from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     API_VERSIONS,
     DELETE_GROUPS,
     FIND_COORDINATOR,
@@ -26,7 +27,6 @@ from airflow_kafka_groups.protocol.apis import (
     OFFSET_COMMIT,
     OFFSET_DELETE,
 )
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, FakeCluster
 from tests.unit.admin.client.faults import client

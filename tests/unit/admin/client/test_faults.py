@@ -11,8 +11,14 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, FIND_COORDINATOR, LIST_GROUPS, METADATA, OFFSET_FETCH
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+    DELETE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_FETCH,
+)
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, Drop, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by

@@ -16,8 +16,10 @@ from airflow_kafka_groups.exceptions import (
     PartitionOffsetsError,
     RemoteProtocolError,
 )
-from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import (
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.codec import response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -26,8 +28,6 @@ from airflow_kafka_groups.protocol.apis import (
     METADATA,
     OFFSET_FETCH,
 )
-from airflow_kafka_groups.protocol.codec import response_schema
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster, Noise
 from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by, until
@@ -225,7 +225,7 @@ async def test_a_bug_in_a_handler_is_raised_at_once(monkeypatch: pytest.MonkeyPa
     def broken(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("airflow_kafka_groups.protocol.group_apis.offset_fetch.named", broken)
+    monkeypatch.setattr("airflow_kafka_groups.kafka.protocol.apis.offset_fetch.named", broken)
     async with FakeCluster({1: MODERN}) as fake, client(fake) as admin:
         async with asyncio.timeout(5):
             with pytest.raises(ZeroDivisionError):

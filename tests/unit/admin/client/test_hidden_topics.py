@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.client.operations import ABSENT_TOPIC
 from airflow_kafka_groups.exceptions import ConnectionFailedError
-from airflow_kafka_groups.protocol.apis import METADATA
+from airflow_kafka_groups.kafka.admin.client.operations import ABSENT_TOPIC
+from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
 from tests.fakes.cluster import Cut, Drop, FakeCluster
 from tests.unit.admin.client.faults import client
 

@@ -10,14 +10,14 @@ from types import FrameType
 from typing import Any
 
 import airflow_kafka_groups
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
-from airflow_kafka_groups.protocol.apis import METADATA, Api
-from airflow_kafka_groups.protocol.codec import encode_body
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.protocol.responses import decode_response
-from airflow_kafka_groups.transport.base import OnAnswers
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.codec import encode_body
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA, Api
+from airflow_kafka_groups.kafka.protocol.responses import decode_response
+from airflow_kafka_groups.kafka.transport.base import OnAnswers
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster

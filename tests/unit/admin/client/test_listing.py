@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.cluster import products
-from airflow_kafka_groups.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.exceptions import ConnectionFailedError, EmptyGroupsNotListedError, IncompleteListingError
-from airflow_kafka_groups.models import TopicPartition
-from airflow_kafka_groups.protocol.apis import LIST_GROUPS
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.cluster import products
+from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes.cluster import MODERN, PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client
 

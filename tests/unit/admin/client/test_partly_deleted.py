@@ -7,12 +7,6 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from airflow_kafka_groups.admin import ClientConfig
-from airflow_kafka_groups.admin.client.calls import Calls
-from airflow_kafka_groups.admin.client.changes import delete_groups
-from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     KafkaGroupsError,
@@ -21,8 +15,14 @@ from airflow_kafka_groups.exceptions import (
     PartlyDeletedError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome, of_deletion
-from airflow_kafka_groups.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka import ClientConfig
+from airflow_kafka_groups.kafka.admin.client.calls import Calls
+from airflow_kafka_groups.kafka.admin.client.changes import delete_groups
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 
 WIDE = "w" * 200
 PARTITIONS = [TopicPartition(WIDE, number) for number in range(3_000)]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import AdminClient, ClientConfig
-from airflow_kafka_groups.cluster import clock
 from airflow_kafka_groups.exceptions import ConfigurationError, DeadlineExceededError, NotSentError
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.transport.base import BrokerConnection
-from airflow_kafka_groups.transport.connection import open_connection
-from airflow_kafka_groups.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection
+from airflow_kafka_groups.kafka.transport.connection import open_connection
+from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client

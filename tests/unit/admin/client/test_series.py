@@ -9,17 +9,17 @@ from typing import Any, cast
 
 import pytest
 
-from airflow_kafka_groups.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
-from airflow_kafka_groups.admin.results import GroupResult
-from airflow_kafka_groups.cluster.client import ClusterClient
 from airflow_kafka_groups.exceptions import (
     DeadlineExceededError,
     KafkaGroupsError,
     OutcomeUnknownError,
     RemoteProtocolError,
 )
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.apis import OFFSET_COMMIT, OFFSET_FETCH
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT, OFFSET_FETCH
 from tests.fakes.cluster import MODERN, OLD, Control, Cut, FakeCluster, Noise
 from tests.unit.admin.client.faults import client, until
 

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
-from airflow_kafka_groups.models import GroupState
-from airflow_kafka_groups.protocol.apis import (
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
     LIST_GROUPS,
@@ -16,7 +17,6 @@ from airflow_kafka_groups.protocol.apis import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import Control, FakeCluster
 from tests.unit.admin.client.faults import client

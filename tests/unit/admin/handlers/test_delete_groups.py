@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.exceptions import BrokerError, RemoteProtocolError
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome, of_deletion
-from airflow_kafka_groups.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 from tests.fakes import answers
 
 TOO_MUCH = ErrorCode.unknown_server_error

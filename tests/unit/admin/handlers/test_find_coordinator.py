@@ -4,10 +4,10 @@ from datetime import timedelta
 
 import pytest
 
-from airflow_kafka_groups.admin.handlers.find_coordinator import FindCoordinatorHandler
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.models import Broker
-from airflow_kafka_groups.protocol.answers import FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.models import Broker
+from airflow_kafka_groups.kafka.protocol.answers import FindCoordinatorAnswer
 
 
 @pytest.mark.parametrize(

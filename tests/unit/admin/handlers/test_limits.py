@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin import handlers
-from airflow_kafka_groups.admin.engine.handler import AdminHandler, ChangingHandler
-from airflow_kafka_groups.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
-from airflow_kafka_groups.admin.handlers.delete_groups import DeleteGroupsHandler
-from airflow_kafka_groups.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
-from airflow_kafka_groups.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.exceptions import ConnectionFailedError, PartitionOffsetsError
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.admin import handlers
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, ChangingHandler
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import AlterGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
 
 READS = {
     "DescribeClassicGroupsHandler",

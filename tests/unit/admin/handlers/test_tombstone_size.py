@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.admin.handlers.tombstone_size import MAX_BATCH_BYTES, TombstoneSizes
-from airflow_kafka_groups.cluster.routing import offsets_partitions
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import MAX_BATCH_BYTES, TombstoneSizes
+from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 
 
 def offsets_of(group_id: str, count: int, topic: str = "t" * 30) -> GroupOffsets:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.arrow.files import local_disk
+from airflow_kafka_groups.storage import local_disk
 
 pytestmark = pytest.mark.safety
 

@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import StorageError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.staleness import observations
+from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.judge.staleness import observations
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.judged import judge, write_hour
 
 pytestmark = pytest.mark.safety

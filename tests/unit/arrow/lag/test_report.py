@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.arrow.lag.partitions import SCHEMA, partition_lag, with_seconds
-from airflow_kafka_groups.arrow.lag.report import SUMMED_BY, look_through, write_tables
-from airflow_kafka_groups.arrow.lag.sums import SUM_NAMES, Sums
-from airflow_kafka_groups.arrow.offsets import Partition, Timestamp
-from airflow_kafka_groups.contracts.paths import TableName
+from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.judge.partitions import SCHEMA, partition_lag, with_seconds
+from airflow_kafka_groups.judge.report import SUMMED_BY, look_through, write_tables
+from airflow_kafka_groups.judge.sums import SUM_NAMES, Sums
+from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.paths import TableName
+from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
 from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen
 
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]

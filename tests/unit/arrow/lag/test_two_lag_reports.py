@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import JobError
-from airflow_kafka_groups.arrow.files.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.arrow.files.storage import Storage
+from airflow_kafka_groups.exceptions.jobs import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
+from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
+from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

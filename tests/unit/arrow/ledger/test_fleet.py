@@ -13,17 +13,17 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow import workers
-from airflow_kafka_groups.arrow.errors import ArgumentError, SnapshotError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.ledger.fleet import clusters_in, fleet_summary, of_each_cluster
-from airflow_kafka_groups.arrow.ledger.snapshots import History
-from airflow_kafka_groups.arrow.staleness import judging
-from airflow_kafka_groups.arrow.workers import CALLERS
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, SnapshotError
+from airflow_kafka_groups.judge.staleness import judging
+from airflow_kafka_groups.observe.history.fleet import clusters_in, fleet_summary, of_each_cluster
+from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
+from airflow_kafka_groups.storage import workers
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.workers import CALLERS
 from tests.histories.judged import hour_rows, no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.arrow.errors import SnapshotError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.ledger.manifests import Manifests, newest_complete, newest_to_judge, parse_manifest
-from airflow_kafka_groups.arrow.ledger.snapshot_rows import SnapshotRows
-from airflow_kafka_groups.arrow.ledger.snapshots import History, find_history
-from airflow_kafka_groups.arrow.staleness.reduction import Reduction
-from airflow_kafka_groups.arrow.workers import Workers
-from airflow_kafka_groups.contracts.ids import is_id
+from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.judge.staleness.reduction import Reduction
+from airflow_kafka_groups.observe.history.manifests import Manifests, newest_complete, newest_to_judge, parse_manifest
+from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
+from airflow_kafka_groups.observe.history.snapshots import History, find_history
+from airflow_kafka_groups.storage.ids import is_id
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.workers import Workers
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 

@@ -11,13 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.arrow.offsets_topic.commit_records import decode_commits
-from airflow_kafka_groups.arrow.offsets_topic.group_records import (
-    CorruptRecordError,
-    FutureRecordError,
-    decode_group,
-)
-from airflow_kafka_groups.arrow.offsets_topic.scan import scan_batches
+from airflow_kafka_groups.observe.offsets_topic.commit_records import decode_commits
+from airflow_kafka_groups.observe.offsets_topic.group_records import CorruptRecordError, FutureRecordError, decode_group
+from airflow_kafka_groups.observe.offsets_topic.scan import scan_batches
 from tests.histories.offset_records import commit_key, commit_value, group_key, group_value, text
 
 AT = 1_700_000_000_123

@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.arrow.errors import SnapshotError, StorageError
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.arrow.staleness.observation_store import ObservationStore
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
+from airflow_kafka_groups.exceptions.jobs import SnapshotError, StorageError
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.arrow.ledger import snapshot_rows
-from airflow_kafka_groups.arrow.ledger.snapshot_rows import UnusableFileError
-from airflow_kafka_groups.arrow.staleness.observations import combined, reduce_batches, reduce_file
+from airflow_kafka_groups.judge.staleness.observations import combined, reduce_batches, reduce_file
+from airflow_kafka_groups.observe.history import snapshot_rows
+from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
 from tests.histories.shorthand import ARROW_SCHEMA, Committed, SnapshotRow, hour, parquet, seen, snapshot_id
 
 NAME = snapshot_id(0)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.arrow.errors import StorageError
-from airflow_kafka_groups.arrow.files.local_storage import LocalStorage
-from airflow_kafka_groups.arrow.files.storage import Storage
-from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.exceptions.jobs import StorageError
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.arrow.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.judged import judge, verdicts
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, hour, judged, lives, reduced, seen

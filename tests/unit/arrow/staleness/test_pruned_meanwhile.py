@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups import exceptions
-from airflow_kafka_groups.arrow.errors import SnapshotError
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.plan.verdicts import load_verdicts
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.jobs import judge_staleness
+from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.judged import judge, verdict_summary
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import hour, seen, snapshot_id

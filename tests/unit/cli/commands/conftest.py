@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.journal.history import RunRecord
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.journal.history import RunRecord
+from airflow_kafka_groups.storage.layout import Layout
 from tests.unit.operators.scene import CLUSTER
 
 Cli = Callable[..., tuple[int, Any, str]]

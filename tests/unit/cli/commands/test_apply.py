@@ -14,10 +14,10 @@ import pytest
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.cli.deleting import Stoppable
 from airflow_kafka_groups.exceptions import LeaseNotAcquiredError
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.lease import FakeLease
 from tests.unit.cli.commands.conftest import Cli

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import doctor
+from airflow_kafka_groups.cli.commands.look import doctor
 from airflow_kafka_groups.cli.connection import Cluster
 from airflow_kafka_groups.doctor import airflow_settings, spark
 from airflow_kafka_groups.exceptions import AuthenticationFailedError
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

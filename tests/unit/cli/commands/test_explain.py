@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import explain
-from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.models import LEASE_GROUP_ID, TopicPartition
+from airflow_kafka_groups.cli.commands.look import explain
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID, TopicPartition
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli

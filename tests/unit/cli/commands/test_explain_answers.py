@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.unit.cli.commands.conftest import Cli
@@ -127,6 +127,6 @@ def test_a_clock_that_is_behind_the_plan(
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["would_be_deleted"]
     earlier = utc_now() - timedelta(hours=1)
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.storage.utc_now", lambda: earlier)
+    monkeypatch.setattr("airflow_kafka_groups.storage.layout.utc_now", lambda: earlier)
     _, found, _ = stored("explain", "a", "--plan-id", backed_up["plan_id"])
     assert found["kept_by"] == ["plan"]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.commands import judge
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import keep_alive
 from airflow_kafka_groups.exceptions import ConnectionFailedError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

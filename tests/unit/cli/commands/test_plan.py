@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.cli.commands import backup, plan
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.report import write
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.report import write
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cli.commands.explain_pruning import CHANGES, rows_of_pruning
-from airflow_kafka_groups.maintenance.deletion.outcomes import of_deletion
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import KeptTopic, name_of
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import snapshot_ids
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.cli.commands.look.explain_pruning import CHANGES, rows_of_pruning
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import of_deletion
+from airflow_kafka_groups.ledger.prune_plan import KeptTopic, name_of
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup
 from tests.unit.cli.commands.conftest import Cli

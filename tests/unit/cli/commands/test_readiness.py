@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.admin.readiness import MoveStatus
-from airflow_kafka_groups.cli.commands import readiness
-from airflow_kafka_groups.models import GroupState, GroupType
-from airflow_kafka_groups.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.cli.commands.look import readiness
+from airflow_kafka_groups.kafka.admin.readiness import MoveStatus
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli

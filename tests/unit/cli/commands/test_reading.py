@@ -6,9 +6,10 @@ import argparse
 
 import pytest
 
-from airflow_kafka_groups.cli.commands import describe, lag, list_groups, offsets, selection
-from airflow_kafka_groups.maintenance.shown import without_links
-from airflow_kafka_groups.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.cli import selection
+from airflow_kafka_groups.cli.commands.look import describe, lag, list_groups, offsets
+from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.shown import without_links
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli
@@ -64,7 +65,7 @@ def test_a_group_that_does_not_exist_is_dead(cli: Cli) -> None:
 
 
 def test_an_assignment_is_short() -> None:
-    from airflow_kafka_groups.models import MemberDescription
+    from airflow_kafka_groups.kafka.models import MemberDescription
 
     member = MemberDescription(member_id="m", client_id="c", host="h", assignment=(U0, T1, T0))
     assert describe._assignment(member) == ["t[0,1]", "u[0]"]

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.cli.commands import restore
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.storage import write_listing
+from airflow_kafka_groups.storage.layout import write_listing
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 
@@ -74,7 +74,7 @@ def test_what_was_restored_is_told_also_where_it_cannot_be_recorded(
             raise StorageError(f"{folder}/{name} could not be written: No space left on device")
         return write_listing(folder, name, *more)
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.recorded.write_listing", full)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.recorded.write_listing", full)
     code, found, said = stored("restore", deleted, "--yes")
     assert (code, found, set(admin.groups)) == (1, None, {"live", "a", "b"})
     assert "No space left on device" in said

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion import service
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.deletion import service
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader, latest_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.cli.commands.conftest import Cli

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.plan import plan_snapshot
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout, utc_now
+from airflow_kafka_groups.change.plan import plan_snapshot
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import Cli
 from tests.unit.operators import scene

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster.client_credentials import CachedToken
-from airflow_kafka_groups.cluster.config import ClientConfig
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConfigurationError, ConnectionFailedError
 from airflow_kafka_groups.hooks.connection.tokens import airflow_token_source
+from airflow_kafka_groups.kafka.cluster.client_credentials import CachedToken
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 
 SECRET = "s3cr3t"
 OAUTH = {"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}

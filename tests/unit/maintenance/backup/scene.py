@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.change.backup.groups import BackedUpGroup
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -10,14 +10,14 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from airflow_kafka_groups.change.backup import planned as backup_module
+from airflow_kafka_groups.change.backup.file import Backup, load_backup, open_backup
+from airflow_kafka_groups.change.backup.planned import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError
-from airflow_kafka_groups.maintenance.backup import planned as backup_module
-from airflow_kafka_groups.maintenance.backup.file import Backup, load_backup, open_backup
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups, require_backup_of
-from airflow_kafka_groups.maintenance.durable_files import create_file, read_file
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.storage.durable_files import create_file, read_file
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.backup.scene import T0, T1, cluster, log_ends_of

@@ -10,15 +10,15 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import UnsupportedByClientError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.backup.named import backup_named
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.cluster_view import read_view
-from airflow_kafka_groups.maintenance.restore.current_logs import ids_of, recreated_topics
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.observe.cluster_view import read_view
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking, broker_error, timeout
 from tests.unit.maintenance.backup.scene import T0, T1, cluster

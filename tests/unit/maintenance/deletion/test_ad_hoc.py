@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import open_backup
 from airflow_kafka_groups.exceptions import ConfigurationError, IncompleteListingError, PlanError, SnapshotError
-from airflow_kafka_groups.maintenance.backup.file import open_backup
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.outcomes import DeletionReport
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import load_backup
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import require_approval, seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, find_in_plan, load_plan, policy_of_plan
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.approval import require_approval, seal_answer, seal_question
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, policy_of_plan
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.storage.layout import Layout
 from tests.unit.maintenance.deletion.steps import cluster, delete
 from tests.unit.maintenance.scene import LATER, backed_up, layout_in
 

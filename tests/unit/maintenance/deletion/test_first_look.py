@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.deletion import ad_hoc
 from airflow_kafka_groups.exceptions import BackupError, StorageError
-from airflow_kafka_groups.maintenance.deletion import ad_hoc
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.journal.history import History
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.maintenance.scene import LATER, delete_names, delete_plan, layout_in, planned
@@ -82,7 +82,7 @@ async def test_a_plan_made_afterwards_counts_the_idle_time_from_there(admin: Fak
         await delete_names(admin, layout, NAMES, sleep=kill)
     calm_down(admin)
     plan = await planned(admin, layout)
-    from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+    from airflow_kafka_groups.change.backup.planned import backup_groups
 
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     report = (await delete_plan(admin, layout, plan)).report

@@ -10,19 +10,19 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResults
-from airflow_kafka_groups.cluster.config import ClientConfig
+from airflow_kafka_groups.change import lease as lease_module
+from airflow_kafka_groups.change.lease import LeaseGuard, deletion_lease
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, DeadlineExceededError
-from airflow_kafka_groups.maintenance.deletion import lease as lease_module
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.lease import LeaseGuard, deletion_lease
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.patterns import GroupFilter
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.membership.lease import MaintenanceLease
-from airflow_kafka_groups.models import LEASE_GROUP_ID
-from airflow_kafka_groups.models import LEASE_GROUP_ID as GROUP_ID
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
+from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID as GROUP_ID
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.outcomes import DeletionReport
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.storage.durable_files import read_file
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.fakes.lease import WHY, ScriptedLease

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult
+from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Expected, Reading, Reason, decide
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.models import (
+from airflow_kafka_groups.kafka.admin.results import GroupResult
+from airflow_kafka_groups.kafka.models import (
     GroupListing,
     GroupOffsets,
     GroupState,
@@ -20,7 +19,8 @@ from airflow_kafka_groups.models import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from airflow_kafka_groups.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.groups import FakeGroup, broker_error, describe, offsets_of, timeout
 
 OFFSETS = offsets_of("g", ("t", 0, 5), ("t", 1, 6))

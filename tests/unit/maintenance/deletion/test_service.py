@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     IncompleteListingError,
     PlanError,
 )
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits, DeletionObserver
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking, broker_error, timeout
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates
@@ -107,7 +107,7 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     admin.offset_errors["a"] = timeout()
-    from airflow_kafka_groups.maintenance.backup.planned import backup_groups
+    from airflow_kafka_groups.change.backup.planned import backup_groups
 
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     admin.offset_errors.clear()

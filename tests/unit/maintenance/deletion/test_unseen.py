@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.deletion import service
+from airflow_kafka_groups.change.deletion.unseen import unseen_topics
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.deletion import service
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.unseen import unseen_topics
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, offsets_of
 from tests.unit.maintenance.deletion.steps import delete, fates

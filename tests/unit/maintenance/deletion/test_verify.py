@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.verify import settle, verify_deleted
 from airflow_kafka_groups.exceptions import ConfigurationError, OutcomeUnknownError
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.deletion.verify import settle, verify_deleted
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.ledger.outcomes import Outcome
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error, timeout
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in

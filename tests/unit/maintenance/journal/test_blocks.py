@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.maintenance.journal import blocks
-from airflow_kafka_groups.maintenance.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.ledger.journal import blocks
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
 
 NAMES = [f"g{number:03d}" for number in range(25)]
 

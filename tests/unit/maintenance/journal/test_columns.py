@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.journal.columns import (
+from airflow_kafka_groups.ledger.journal.columns import (
     end_json,
     end_of,
     intents_json,
@@ -13,6 +12,7 @@ from airflow_kafka_groups.maintenance.journal.columns import (
     outcomes_json,
     outcomes_of,
 )
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
 
 AT = datetime(2026, 11, 1, 12, tzinfo=UTC)
 LATER = datetime(2026, 11, 1, 12, 5, tzinfo=UTC)

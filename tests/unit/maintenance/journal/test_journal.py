@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError, StorageError
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome, kept
-from airflow_kafka_groups.maintenance.deletion.recheck import Reason
-from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.journal.files import read_entry
-from airflow_kafka_groups.maintenance.journal.history import PROOF_OF_LIFE, RunRecord
-from airflow_kafka_groups.maintenance.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.journal.files import read_entry
+from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, kept
+from airflow_kafka_groups.storage.durable_files import read_file
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 LATER = NOW + timedelta(minutes=5)
@@ -172,7 +172,7 @@ def test_no_run_begins_on_a_storage_that_replaces_files(tmp_path: Path, monkeypa
         path.write_bytes(data)
 
     begin(tmp_path)
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.durable_files.create_local", put)
+    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.create_local", put)
     for _ in range(2):
         with pytest.raises(StorageError, match="the storage replaced it; nothing was deleted"):
             begin(tmp_path)
@@ -186,7 +186,7 @@ def test_a_listing_that_hides_the_newest_entries_costs_nothing(tmp_path: Path, m
     run.intend({"a": "f"}, NOW)
     run = begin(tmp_path, LATER, run_id="r2")
     run.intend({"b": "f"}, LATER)
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.list_names", lambda folder: [])
+    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.list_names", lambda folder: [])
     assert set(journal_in(tmp_path).read().deletions()) == {"a", "b"}
 
 
@@ -233,7 +233,7 @@ def test_a_storage_that_fails_is_an_error_and_never_an_empty_journal(
     def fail(path: object) -> bytes:
         raise StorageError("no answer")
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", fail)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.read_file", fail)
     with pytest.raises(StorageError):
         journal_in(tmp_path).read()
 
@@ -302,7 +302,7 @@ def test_the_runs_of_a_plan_are_found_without_reading_those_of_others(
         read.append(str(path.relative_to(journal_in(tmp_path).folder)))
         return read_file(path, *part)
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.journal.files.read_file", noted)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.journal.files.read_file", noted)
     found = of_plan(tmp_path, PLAN, since)
     assert found == everything
     assert [list(run.outcomes) for run in found] == [["g0"], ["g3"]]

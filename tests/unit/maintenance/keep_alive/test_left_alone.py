@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.storage import utc_now
+from airflow_kafka_groups.storage.layout import utc_now
 from tests.fakes.groups import DOUBTS, FakeGroup, timeout
 from tests.pages import DOCS
 from tests.unit.maintenance.keep_alive.test_service import EXACT, RETENTION, at, cluster, outcomes, run, simple

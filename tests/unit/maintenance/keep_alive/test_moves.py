@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.keep_alive import moves
-from airflow_kafka_groups.maintenance.keep_alive.moves import read_unless_move, without_moves
-from airflow_kafka_groups.maintenance.storage import StoragePath, write_json, write_listing
+from airflow_kafka_groups.ledger import moves
+from airflow_kafka_groups.ledger.moves import read_unless_move, without_moves
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import StoragePath, write_json, write_listing
 
 NAME = "20260301T120000Z-00000001-before.json"
 AFTER = [{"topic": "t", "partitions": [0], "offsets": [4], "leader_epochs": [-1], "metadata": None}]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
 
 
 def test_named_groups_are_taken_once_and_whether_they_are_listed_or_not() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
 from tests.fakes.groups import CLUSTER_ID, NOW
 
 ID = "20260301T120000Z-0123abcd"

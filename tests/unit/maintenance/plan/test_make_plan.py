@@ -12,18 +12,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.contracts.evidence import Evidence, recorded_sentence
+from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.caps import capped
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.plan.verdicts import JudgedBy
-from airflow_kafka_groups.maintenance.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.judge.evidence import Evidence, recorded_sentence
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.ledger.verdicts import JudgedBy
+from airflow_kafka_groups.observe.fingerprint import fingerprint
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, broker_error, offsets_of, timeout
 from tests.fakes.snapshot_groups import groups_in

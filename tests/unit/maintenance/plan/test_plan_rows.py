@@ -3,12 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.plan_rows import (
-    KeptGroup,
-    KeptGroups,
-    PlannedFacts,
-    PlannedGroups,
-)
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, KeptGroups, PlannedFacts, PlannedGroups
 from tests.unit.maintenance.plan.plans import group
 
 GROUPS = [group(f"g{number}", lag=None if number == 1 else number, partitions=number) for number in (3, 1, 2)]

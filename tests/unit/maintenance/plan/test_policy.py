@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.patterns import DEFAULT_PROTECTED
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from airflow_kafka_groups.change.plan.caps import capped, share_of
 from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.plan.caps import capped, share_of
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.ledger.floors import SiteFloors
 
 
 @pytest.mark.safety

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, snapshot

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import LATER, POLICY, judge, layout_in, snapshot

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, cast
 
-from airflow_kafka_groups.maintenance.plan.plan_rows import PlannedGroups
-from airflow_kafka_groups.maintenance.plan.rulings import with_families
+from airflow_kafka_groups.change.plan.rulings import with_families
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroups
 
 
 class Counted:

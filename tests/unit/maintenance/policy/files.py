@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
 
 
 def write_policy(folder: Path, text: str, **beside: str) -> Path:

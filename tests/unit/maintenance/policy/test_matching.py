@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.patterns import GroupFilter, with_a_name
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
-from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction, RuleFacts
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction, RuleFacts
+from airflow_kafka_groups.observe.patterns import GroupFilter, with_a_name
 
 DELETE, KEEP, REPORT = RuleAction.DELETE, RuleAction.KEEP, RuleAction.REPORT
 LAST = Rule(name="default", action=KEEP, min_idle_seconds=1.0, min_observations=2)

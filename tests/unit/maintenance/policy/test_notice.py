@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.plan.notify import OwnerNotice
-from airflow_kafka_groups.maintenance.policy.notice import Notice, shown_period, why_not_noticed
+from airflow_kafka_groups.change.plan.notify import OwnerNotice
+from airflow_kafka_groups.judge.policy.notice import Notice, shown_period, why_not_noticed
 from tests.fakes.groups import NOW
 
 DAY = timedelta(days=1)

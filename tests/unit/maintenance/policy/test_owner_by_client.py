@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.fakes.verdicts import verdicts_of

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
 
 RULES = OwnerRules(
     mapping=[("pay.*", "payments"), ("pay.legacy*", "never"), ("re:x-(a|b)+", "regex"), ("*-etl", "data")],

@@ -10,10 +10,10 @@ from textwrap import dedent
 import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError, StorageError
-from airflow_kafka_groups.maintenance.policy import yaml_lines
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, facts_of
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
-from airflow_kafka_groups.maintenance.policy.rules import RuleAction
+from airflow_kafka_groups.judge.policy import yaml_lines
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, facts_of
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.judge.policy.rules import RuleAction
 from tests.unit.maintenance.policy.files import policy_of, write_policy
 
 DAY = 86_400.0

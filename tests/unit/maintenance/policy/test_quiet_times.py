@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.maintenance.policy.quiet_times import QuietTimes, read_quiet_times
-from airflow_kafka_groups.maintenance.policy.yaml_lines import Document, Problems
+from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes, read_quiet_times
+from airflow_kafka_groups.judge.policy.yaml_lines import Document, Problems
 from tests.unit.maintenance.policy.files import policy_of
 
 RULES = "rules: [{name: a, action: delete}]\n"

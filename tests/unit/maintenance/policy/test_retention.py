@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.maintenance.policy.retention import against_retention, fitting_idle_seconds, remedy
-from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.policy.retention import against_retention, fitting_idle_seconds, remedy
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 
 DAY = 86_400.0
 HOUR = 3_600.0

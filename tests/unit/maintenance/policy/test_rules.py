@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 
 RULE = Rule(
     name="r",

@@ -6,15 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.maintenance.policy.matching import (
-    Decided,
-    RuleMatcher,
-    RulesBefore,
-    demanding_approval,
-    facts_of,
-)
-from airflow_kafka_groups.maintenance.policy.owners import NO_OWNERS, OwnerRules
-from airflow_kafka_groups.maintenance.policy.rules import Match, Rule, RuleAction
+from airflow_kafka_groups.judge.policy.matching import Decided, RuleMatcher, RulesBefore, demanding_approval, facts_of
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
+from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
 
 DAY = 86_400.0
 UUID = "job-3f2504e0-4f89-41d3-9a0c-0305e82c3301"

@@ -7,16 +7,16 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.maintenance.floors import NO_FLOORS, SiteFloors
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile
-from airflow_kafka_groups.maintenance.prune_topics.planning import plan_topics
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
-from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.prune_topics.planning import plan_topics
+from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import request

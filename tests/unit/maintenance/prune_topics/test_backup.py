@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.prune_topics.backup import backup_topics
+from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import BackupError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.changes import ChangeOutcome
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.changes import ChangeOutcome
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
+from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, Ticking
 from tests.unit.maintenance.prune_topics.scene import (

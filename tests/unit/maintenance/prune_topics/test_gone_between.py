@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.journal import journal as journals
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.ledger.journal import journal as journals
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.groups import CLUSTER_ID, NOW
 from tests.unit.maintenance.prune_topics.scene import HOUR, cluster, kept, layout_in, plan, snapshots
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.maintenance.connection_print import sha256_of
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupDescription, GroupState, MemberDescription
+from airflow_kafka_groups.kafka.cluster.connection_print import sha256_of
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, MemberDescription
+from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, Ticking, timeout
 from tests.unit.maintenance.prune_topics.scene import (

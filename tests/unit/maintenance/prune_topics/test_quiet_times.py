@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import PolicyError, QuietTimeError
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.policy.policy_file import PolicyFile, load_policy
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import PrunePlan
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile, load_policy
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import Ticking
 from tests.unit.maintenance.prune_topics.scene import PRUNE, cluster, layout_in, plan, prune, snapshots

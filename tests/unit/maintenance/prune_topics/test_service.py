@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.prune_topics.backup import backup_topics
 from airflow_kafka_groups.exceptions import (
     BackupError,
     IncompleteListingError,
@@ -17,14 +19,12 @@ from airflow_kafka_groups.exceptions import (
     PartitionsFailedError,
     PlanError,
 )
-from airflow_kafka_groups.maintenance.cluster_view import read_view_for_snapshot
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.approval.sealed import seal_answer, seal_question
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.sealed_run import DeletionResult
-from airflow_kafka_groups.maintenance.floors import SiteFloors
-from airflow_kafka_groups.maintenance.prune_topics.backup import backup_topics
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.observe.cluster_view import read_view_for_snapshot
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking, broker_error, timeout
 from tests.fakes.lease import ScriptedLease
 from tests.unit.maintenance.prune_topics.scene import (

@@ -6,15 +6,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.report import fleet
-from airflow_kafka_groups.maintenance.report.fleet import (
-    ClusterRun,
-    ClusterState,
-    fleet_totals,
-    render_fleet,
-    write_fleet_report,
-)
-from airflow_kafka_groups.maintenance.report.page import HEAD
+from airflow_kafka_groups.report import fleet
+from airflow_kafka_groups.report.fleet import ClusterRun, ClusterState, fleet_totals, render_fleet, write_fleet_report
+from airflow_kafka_groups.report.page import HEAD
 from tests.fakes.groups import NOW
 
 RUNS = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.rules import Rule, RuleAction
-from airflow_kafka_groups.maintenance.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.report.keep_alive import KeepAliveRuns, forecast, keep_alive_section
 from tests.ui.report_scene import NOW, plan_of
 
 DAY = timedelta(days=1)

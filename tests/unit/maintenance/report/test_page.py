@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from jinja2 import UndefinedError
 
-from airflow_kafka_groups.maintenance.report import page
-from airflow_kafka_groups.maintenance.report.page import HEAD, content_policy, part, render, script
+from airflow_kafka_groups.report import page
+from airflow_kafka_groups.report.page import HEAD, content_policy, part, render, script
 
 EVIL = "<img src=x onerror=alert(1)>\"'&"
 TEMPLATES = [file for file in files(str(page.__package__)).joinpath("templates").iterdir() if file.name.endswith(".j2")]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan.plan_rows import KeptGroup
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.report.policy import families_section, policy_section
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.operators.support.question import question
+from airflow_kafka_groups.report.policy import families_section, policy_section
 from tests.unit.maintenance.plan.plans import group, plan
 from tests.unit.maintenance.policy.files import policy_of
 

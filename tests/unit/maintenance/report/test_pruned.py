@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.maintenance.prune_topics.service import prune_by_plan
-from airflow_kafka_groups.maintenance.report import pruned
-from airflow_kafka_groups.maintenance.report.facts import gather_facts
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
-from airflow_kafka_groups.maintenance.report.trend.points import point_of
-from airflow_kafka_groups.maintenance.storage import write_file
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.change.prune_topics.service import prune_by_plan
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.report import pruned
+from airflow_kafka_groups.report.facts import gather_facts
+from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.pruned import PrunedTopic, Pruning, pruned_section, prunings
+from airflow_kafka_groups.report.trend_points import point_of
+from airflow_kafka_groups.storage.layout import write_file
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance import scene

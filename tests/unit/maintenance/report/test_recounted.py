@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
-from airflow_kafka_groups.contracts.verdicts import KeptName, VerdictName
-from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.prune_topics.prune_plan import load_prune_plan, save_prune_plan
-from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
-from airflow_kafka_groups.maintenance.report.groups import done_section, kept_section
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.pruned import prunings
-from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
-from airflow_kafka_groups.maintenance.report.write import make_report
-from airflow_kafka_groups.models import GroupState
+from airflow_kafka_groups.change.deletion.request import DeletionObserver
+from airflow_kafka_groups.change.plan.make_plan import make_plan
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.prune_plan import load_prune_plan, save_prune_plan
 from airflow_kafka_groups.operators.report import _summary
+from airflow_kafka_groups.report.groups import done_section, kept_section
+from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.pruned import prunings
+from airflow_kafka_groups.report.svg import Series, bars, columns
+from airflow_kafka_groups.report.trend_points import point_of, update_trend
+from airflow_kafka_groups.report.write import make_report
+from airflow_kafka_groups.storage.ids import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of

@@ -7,21 +7,15 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.change.restore.apply import apply_changes
 from airflow_kafka_groups.exceptions import (
     ConnectionFailedError,
     KafkaGroupsError,
     OutcomeUnknownError,
 )
-from airflow_kafka_groups.maintenance.restore.apply import apply_changes
-from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeOutcome, commits_in
-from airflow_kafka_groups.models import (
-    GroupOffsets,
-    GroupState,
-    GroupType,
-    OffsetAndMetadata,
-    TopicPartition,
-)
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, commits_in
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import DOUBTS, EPOCH, FakeGroup, broker_error, timeout
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, log_ends
-from airflow_kafka_groups.models import ListedOffset, TopicPartition
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, log_ends
+from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.change.restore.forget import forget_offsets, forget_topics
 from airflow_kafka_groups.exceptions import GroupsFailedError, MissingAnswerError
-from airflow_kafka_groups.maintenance.restore.changes import Commits, commits_in
-from airflow_kafka_groups.maintenance.restore.forget import forget_offsets, forget_topics
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.changes import Commits, commits_in
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, timeout
 

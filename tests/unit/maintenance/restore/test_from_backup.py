@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.cluster import clock
+from airflow_kafka_groups.change.backup.groups import BackedUpGroup, BackupEntry
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Ends
+from airflow_kafka_groups.change.restore.from_backup import propose_group, propose_restore
+from airflow_kafka_groups.change.restore.recorded import change_recorded
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.backup.groups import BackedUpGroup, BackupEntry
-from airflow_kafka_groups.maintenance.restore.changes import Change
-from airflow_kafka_groups.maintenance.restore.current_logs import CurrentLogs, Ends
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_group, propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout
 from tests.unit.maintenance.scene import backed_up, layout_in

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.change.restore import in_flight, recorded
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError
-from airflow_kafka_groups.maintenance import storage
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
-from airflow_kafka_groups.maintenance.restore import in_flight, recorded
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.storage import layout as storage
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.unit.maintenance.scene import LATER, backed_up, delete_names, delete_plan, layout_in

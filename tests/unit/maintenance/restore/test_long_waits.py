@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore import in_flight, recorded
-from airflow_kafka_groups.maintenance.restore.changes import Change
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.change.restore import in_flight, recorded
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
+from airflow_kafka_groups.ledger.changes import Change
 from tests.unit.maintenance.restore.test_in_flight import Killed, Scene, restore, scene_in
 from tests.unit.maintenance.scene import LATER, delete_plan
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from airflow_kafka_groups.change.backup.file import load_backup
+from airflow_kafka_groups.change.restore.pruned_topics import pruned_names
 from airflow_kafka_groups.exceptions import OutcomeUnknownError
-from airflow_kafka_groups.maintenance.backup.file import load_backup
-from airflow_kafka_groups.maintenance.restore.pruned_topics import pruned_names
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error
 from tests.unit.maintenance.prune_topics.scene import cluster, layout_in, planned, prune

@@ -7,9 +7,9 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore import apply
-from airflow_kafka_groups.maintenance.restore.changes import Commits
-from airflow_kafka_groups.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.change.restore import apply
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.ledger.changes import Commits
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 WANTED = cast(

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.restore import apply, same_topics
-from airflow_kafka_groups.maintenance.restore.changes import Change, ChangeResult
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-from airflow_kafka_groups.maintenance.restore.why_kept import Unread
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.change.restore import apply, same_topics
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.change.restore.why_kept import Unread
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, ChangeResult
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import timeout
 from tests.unit.maintenance.scene import backed_up, layout_in

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.contracts.manifest import SnapshotManifest
-from airflow_kafka_groups.maintenance.snapshot import last_members as module
-from airflow_kafka_groups.maintenance.snapshot import members
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.last_members import (
+from airflow_kafka_groups.observe.snapshot import last_members as module
+from airflow_kafka_groups.observe.snapshot import members
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.last_members import (
     LastClient,
     LastMembers,
     QuietSince,
     last_client_ids,
     last_members,
 )
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking, timeout
 from tests.unit.maintenance.scene import layout_in

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.later_snapshots import KnownSnapshots, later_snapshots
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, later_snapshots
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import layout_in

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance import cluster_folders
-from airflow_kafka_groups.maintenance.durable_files import list_ids, list_names
-from airflow_kafka_groups.maintenance.snapshot import reader
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout, StoragePath
+from airflow_kafka_groups.observe.snapshot import cluster_folders, reader
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.durable_files import list_ids, list_names
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.fakes.refusing_path import refuse_listing

@@ -12,10 +12,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.hooks.retries import is_final
-from airflow_kafka_groups.maintenance.snapshot import table
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.last_members import last_members
-from airflow_kafka_groups.maintenance.snapshot.reader import latest_manifest, snapshot_ids
+from airflow_kafka_groups.observe.snapshot import table
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.last_members import last_members
+from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, snapshot_ids
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking
 from tests.unit.maintenance.scene import layout_in, snapshot

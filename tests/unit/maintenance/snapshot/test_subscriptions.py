@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.snapshot.reader import load_manifest
-from airflow_kafka_groups.maintenance.snapshot.subscriptions import (
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType, MemberDescription, TopicPartition
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest
+from airflow_kafka_groups.observe.snapshot.subscriptions import (
     Subscriptions,
     read_subscriptions,
     topics_read,
     topics_seen,
 )
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupDescription, GroupState, GroupType, MemberDescription, TopicPartition
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
-from airflow_kafka_groups.maintenance.shown import without_links
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
+from airflow_kafka_groups.shown import without_links
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 from tests.unit.operators.test_approval import Airflow, ask, context

@@ -12,7 +12,7 @@ from airflow.sdk import DAG
 from airflow.sdk.definitions.xcom_arg import PlainXComArg
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator

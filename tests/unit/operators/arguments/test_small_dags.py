@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.dag_params import dag_params
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from tests.fakes.admin import FakeAdmin

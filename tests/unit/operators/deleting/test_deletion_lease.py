@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
-from airflow_kafka_groups.admin.results import GroupResults
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
     GroupsFailedError,
@@ -19,6 +18,7 @@ from airflow_kafka_groups.exceptions import (
     LeaseNotAcquiredError,
 )
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
+from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators.test_drill import back_up, rehearse

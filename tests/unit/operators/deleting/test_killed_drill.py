@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from tests.fakes.admin import FakeAdmin

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, GroupsFailedError
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.storage import write_json
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from airflow_kafka_groups.storage.layout import write_json
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene
@@ -67,7 +67,7 @@ def test_a_result_that_cannot_be_recorded_hides_no_failure(
             raise error
         return write_json(folder, name, data)
 
-    monkeypatch.setattr("airflow_kafka_groups.maintenance.restore.forget.write_json", write)
+    monkeypatch.setattr("airflow_kafka_groups.change.restore.forget.write_json", write)
     with pytest.raises(GroupsFailedError, match=r"1 of 2 failed: 'b'"):
         forget(tmp_path)
     assert half_done.groups["a"].positions == {U0: 1}

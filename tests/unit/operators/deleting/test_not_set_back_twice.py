@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.models import ListedOffset, TopicPartition
+from airflow_kafka_groups.kafka.models import ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,

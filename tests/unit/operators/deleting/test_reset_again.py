@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.exceptions import GroupsFailedError, MaintenanceError
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout
 from tests.unit.operators import scene

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.made_once import made_once

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.plan import plan_snapshot
-from airflow_kafka_groups.maintenance.plan.verdicts import Verdicts, load_verdicts
+from airflow_kafka_groups.change.plan import plan_snapshot
+from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 from tests.unit.operators.pruning.test_what_pruning_keeps import MINE, ago, restore, run, snapshot, write

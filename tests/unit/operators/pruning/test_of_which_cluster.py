@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 from tests.unit.operators.pruning.test_what_pruning_keeps import (
@@ -57,6 +57,6 @@ def test_the_offsets_that_a_task_set_are_not_read_by_each_pruning_of_a_year(
         return content
 
     for module in ("json_files", "keep_alive.moves"):
-        monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted)
+        monkeypatch.setattr(f"airflow_kafka_groups.change.{module}.read_file", noted)
     assert run(tmp_path, change=30).removed["change"] == ()
     assert 0 < sum(lengths) < 10_000

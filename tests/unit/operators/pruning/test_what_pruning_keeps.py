@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.durable_files import read_file
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.maintenance.json_files import read_json
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 
@@ -178,7 +178,7 @@ def test_records_that_outlive_snapshots_in_any_case_are_not_read_each_day(
         return real(path, *part)
 
     for module in ("json_files", "keep_alive.moves"):
-        monkeypatch.setattr(f"airflow_kafka_groups.maintenance.{module}.read_file", noted)
+        monkeypatch.setattr(f"airflow_kafka_groups.change.{module}.read_file", noted)
     assert run(tmp_path, change=1).removed["change"] == (old.name[:25],)
     assert read == [old.name]
     assert all(path.exists() for path in records)

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.paths import TableName
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind, FileSet
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruneReport, PruningLimits, prune
-from airflow_kafka_groups.maintenance.report.page import HEAD
-from airflow_kafka_groups.maintenance.snapshot.backlog import write_backlog
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.backlog import write_backlog
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind, FileSet
+from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
+from airflow_kafka_groups.report.page import HEAD
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import TableName
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
-from airflow_kafka_groups.models import TopicPartition
+from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin

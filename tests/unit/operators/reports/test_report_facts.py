@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, load_plan
-from airflow_kafka_groups.maintenance.report.facts import ReportFacts, gather_facts
-from airflow_kafka_groups.maintenance.report.html import render_report
-from airflow_kafka_groups.maintenance.report.trend.points import point_of, update_trend
-from airflow_kafka_groups.maintenance.report.write import make_report
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
+from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
+from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.trend_points import point_of, update_trend
+from airflow_kafka_groups.report.write import make_report
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.maintenance.scene import LATER

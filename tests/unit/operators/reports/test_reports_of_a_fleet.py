@@ -14,7 +14,7 @@ from airflow.utils import session as sessions
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session, configure_mappers
 
-from airflow_kafka_groups.links import REPORT_XCOM
+from airflow_kafka_groups.hooks.links import REPORT_XCOM
 from airflow_kafka_groups.plugins.report_files import cluster_of, named_reports, newest_by_cluster
 
 CLUSTERS = 1_024

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.plan import plan_snapshot
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.maintenance.plan import deletion_plan, plan_snapshot
+from airflow_kafka_groups.ledger import deletion_plan
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
 from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.lag import ListGroupLagOperator

@@ -13,14 +13,14 @@ import pytest
 from airflow.sdk import DAG, BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
-from airflow_kafka_groups.maintenance.journal.notices import NoticeBook
-from airflow_kafka_groups.maintenance.plan.deletion_plan import load_plan
-from airflow_kafka_groups.maintenance.policy.notice import NOTIFIERS
-from airflow_kafka_groups.maintenance.policy.schema import policy_schema
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
+from airflow_kafka_groups.judge.policy.schema import policy_schema
+from airflow_kafka_groups.ledger.deletion_plan import load_plan
+from airflow_kafka_groups.ledger.notices import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.support import notifiers
+from airflow_kafka_groups.storage.layout import Layout
 from tests.demo.mailbox import Mailbox
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.outcomes import DeletionReport
-from airflow_kafka_groups.maintenance.deletion.request import DeletionObserver
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.outcomes import DeletionReport
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, timeout
 from tests.unit.maintenance.deletion.steps import fates

@@ -11,22 +11,22 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id
+from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.hooks.storage import policy_reader
-from airflow_kafka_groups.maintenance.deletion.approval.rules import ALWAYS, NEVER, ApprovalTerms
-from airflow_kafka_groups.maintenance.deletion.guards.newer_policy import kept_by_newer_policy
-from airflow_kafka_groups.maintenance.deletion.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.floors import NO_FLOORS
-from airflow_kafka_groups.maintenance.journal.journal import Journal
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import policy_of_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.plan.policy import PlanPolicy
-from airflow_kafka_groups.maintenance.policy.matching import RuleMatcher, Ruling
-from airflow_kafka_groups.maintenance.policy.rules import RuleFacts
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.policy.rules import RuleFacts
+from airflow_kafka_groups.ledger.approval_rules import ALWAYS, NEVER, ApprovalTerms
+from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+from airflow_kafka_groups.ledger.floors import NO_FLOORS
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.ids import new_id
 from tests.exhaustive.maintenance.plan.notices import DAY, Story
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking

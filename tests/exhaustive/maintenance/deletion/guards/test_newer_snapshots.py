@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.contracts.ids import new_id, time_of
-from airflow_kafka_groups.contracts.paths import SNAPSHOT_FILE
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
+from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
+from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.maintenance.backup.planned import backup_groups
-from airflow_kafka_groups.maintenance.file_pruning.file_sets import FileKind
-from airflow_kafka_groups.maintenance.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.maintenance.keep_alive.records import KeptAlive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.maintenance.plan.make_plan import make_plan
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
-from airflow_kafka_groups.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.ids import new_id, time_of
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.fakes.verdicts import verdicts_of
@@ -122,7 +122,7 @@ async def test_a_slow_snapshot_elsewhere_counts_also_of_a_group_that_was_restore
     """The idle time in the plan counts from the restore, and the snapshot may have read the group after that."""
     admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("airflow_kafka_groups.cluster.clock.now", iter([0.0, 99 * 60.0]).__next__)
+        patched.setattr("airflow_kafka_groups.kafka.cluster.clock.now", iter([0.0, 99 * 60.0]).__next__)
         await take_snapshot(admin, Layout(tmp_path, "other"), now=Slow(NOW - timedelta(minutes=100), 99))
     admin.groups["a"] = FakeGroup()
     reader, restored = await snapshot(admin, layout), NOW - timedelta(minutes=61)
@@ -137,7 +137,7 @@ async def test_a_slow_snapshot_counts_however_many_began_since(tmp_path: Path, m
     """Another DAG may look at some groups every minute."""
     admin, layout = FakeAdmin({"a": FakeGroup(members=1), "b": FakeGroup()}), layout_in(tmp_path)
     with monkeypatch.context() as patched:
-        patched.setattr("airflow_kafka_groups.cluster.clock.now", iter([0.0, 20 * 60.0]).__next__)
+        patched.setattr("airflow_kafka_groups.kafka.cluster.clock.now", iter([0.0, 20 * 60.0]).__next__)
         await take_snapshot(admin, layout, now=Slow(NOW - timedelta(minutes=16), 20))
     admin.groups["a"] = FakeGroup()
     for minute in range(1, 16):

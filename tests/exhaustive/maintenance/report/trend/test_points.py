@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.maintenance.report.trend.page import trend_page
-from airflow_kafka_groups.maintenance.report.trend.points import MOST_RUNS, TrendPoint, point_of, update_trend
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.report.trend import trend_page
+from airflow_kafka_groups.report.trend_points import MOST_RUNS, TrendPoint, point_of, update_trend
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.maintenance.scene import LATER, planned
 

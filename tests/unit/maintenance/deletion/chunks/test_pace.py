@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.pace import LONGEST_PAUSE, Pace
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.maintenance.deletion.chunks.pace import LONGEST_PAUSE, Pace
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
 
 
 class Paced:

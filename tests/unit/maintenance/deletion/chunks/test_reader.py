@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
+from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reason
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader
-from airflow_kafka_groups.maintenance.deletion.recheck import Action, Decision, Expected, Reason
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of, timeout
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.cluster import clock
-from airflow_kafka_groups.maintenance.deletion.audit import read_history
-from airflow_kafka_groups.maintenance.deletion.chunks.reader import ChunkReader, ChunkReading
-from airflow_kafka_groups.maintenance.deletion.request import DeletionLimits
-from airflow_kafka_groups.maintenance.deletion.service import delete_by_plan
-from airflow_kafka_groups.maintenance.journal.journal import RunJournal
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.change.deletion.request import DeletionLimits
+from airflow_kafka_groups.change.deletion.service import delete_by_plan
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.unit.maintenance.deletion.steps import cluster, delete, fates

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.deletion.recheck import Expected
+from airflow_kafka_groups.change.deletion.work import ChunkWork
 from airflow_kafka_groups.exceptions import BrokerError
-from airflow_kafka_groups.maintenance.backup.groups import BackupEntry
-from airflow_kafka_groups.maintenance.deletion.chunks.work import ChunkWork
-from airflow_kafka_groups.maintenance.deletion.outcomes import Outcome
-from airflow_kafka_groups.maintenance.deletion.recheck import Expected
-from airflow_kafka_groups.maintenance.fingerprint import fingerprint
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.observe.fingerprint import fingerprint
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, offsets_of
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from airflow_kafka_groups.change.deletion.guards import stop_switch
+from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.maintenance.deletion.guards import stop_switch
-from airflow_kafka_groups.maintenance.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.network_folder import NetworkFolder
 from tests.unit.maintenance.scene import backed_up, delete_plan, layout_in

@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.maintenance.cluster_folders import note_folder, noted_folders
-from airflow_kafka_groups.maintenance.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.maintenance.keep_alive.service import keep_alive
-from airflow_kafka_groups.maintenance.plan.deletion_plan import DeletionPlan
-from airflow_kafka_groups.maintenance.restore.from_backup import propose_restore
-from airflow_kafka_groups.maintenance.restore.recorded import change_recorded
-from airflow_kafka_groups.maintenance.snapshot.collect import take_snapshot
-from airflow_kafka_groups.maintenance.storage import Layout
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.change.restore.from_backup import propose_restore
+from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.observe.snapshot.cluster_folders import note_folder, noted_folders
+from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance.deletion.steps import delete, fates

@@ -3,8 +3,8 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from airflow_kafka_groups.maintenance.report.charts import figures
-from airflow_kafka_groups.maintenance.report.trend.points import TrendPoint
+from airflow_kafka_groups.report import charts as figures
+from airflow_kafka_groups.report.trend_points import TrendPoint
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DAY = timedelta(days=1)

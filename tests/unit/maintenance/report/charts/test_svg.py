@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import re
 
-from airflow_kafka_groups.maintenance.report.charts.svg import Series, bars, columns
+from airflow_kafka_groups.report.svg import Series, bars, columns
 
 EVIL = '<b onclick="x">'
 

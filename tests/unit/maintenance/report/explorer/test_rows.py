@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import parse
-from airflow_kafka_groups.maintenance.report.explorer import rows
-from airflow_kafka_groups.maintenance.report.explorer.rows import groups_json
-from airflow_kafka_groups.maintenance.report.groups import restore_command
+from airflow_kafka_groups.report import explorer as rows
+from airflow_kafka_groups.report.explorer import groups_json
+from airflow_kafka_groups.report.groups import restore_command
 from tests.ui.report_scene import group_ids, plan_of, record_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from airflow_kafka_groups.maintenance.report.trend.points import point_of
+from airflow_kafka_groups.report.trend_points import point_of
 from tests.fakes.groups import NOW
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 from datetime import timedelta
 
-from airflow_kafka_groups.maintenance.report.trend.page import trend_page
+from airflow_kafka_groups.report.trend import trend_page
 from tests.unit.maintenance.report.charts.test_figures import NOW, numbers, point
 
 

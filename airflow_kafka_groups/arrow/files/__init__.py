@@ -1,1 +1,0 @@
-"""The jobs' files: a storage, of which a local disk needs no JVM."""

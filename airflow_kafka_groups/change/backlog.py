@@ -1,0 +1,150 @@
+"""The offsets of one group as JSON for a Spark job, and the job's result as a change to commit.
+
+docs/formats.md specifies both files. Retention and missing commits are handled by the job, with the log ends at its
+start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
+from airflow_kafka_groups.kafka.admin.lag import partition_lag
+from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, Commits
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
+from airflow_kafka_groups.storage.arrow_schema import to_rows
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, write_json
+from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.paths import BACKLOGS
+
+JOB = "process_group_backlog"
+_LARGEST_RESULT = 64 << 20
+"""Bytes: a group has committed to 100,000 partitions at most, and a partition has some hundreds."""
+_COLUMNS = ["topic", "partition", "committed_offset", "leader_epoch", "metadata", "log_start", "log_end"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedBacklog:
+    """The offsets of one group, written for a job.
+
+    :param offsets: its lag; ``None`` if a log end is unknown, or a commit is beyond one.
+    """
+
+    backlog_id: str
+    group_id: str
+    path: StoragePath
+    result_path: StoragePath
+    output_path: StoragePath
+    partitions: int
+    offsets: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessedBacklog:
+    """The result of a job: the change to commit, and the resulting offset of each partition."""
+
+    change: Change
+    kafka_cluster_id: str | None
+    targets: dict[str, dict[str, dict[str, int]]]
+
+
+def write_backlog(layout: Layout, snapshot_id: str, group_id: str, now: datetime) -> FetchedBacklog:
+    """Write the offsets of one group of a snapshot.
+
+    :param group_id: the group; it must have been Empty and readable without errors.
+
+    Raises ``SnapshotError`` if the snapshot shows the group otherwise.
+    """
+    snapshot = SnapshotReader(layout, snapshot_id)
+    blocks = [*snapshot.blocks([group_id], ["state", "members", "observed_at", "error", *_COLUMNS])]
+    if len(blocks) > 1:
+        raise SnapshotError(f"snapshot {snapshot_id} has group {group_id!r} in two files: take a new one")
+    found = [row for block in blocks for row in to_rows(block.rows)]
+    if not found:
+        raise ConfigurationError("group_id", group_id, f"is not in snapshot {snapshot_id}")
+    if errors := [row["error"] for row in found if row["error"] is not None]:
+        raise SnapshotError(f"group {group_id!r} could not be read: {errors[0]}. Take a new snapshot")
+    group = found[0]
+    if group["state"] != GroupState.EMPTY.value or group["members"]:
+        raise SnapshotError(
+            f"group {group_id!r} was {group['state']}, with {group['members']} member(s): stop its consumers, then "
+            "take a new snapshot"
+        )
+    rows = [row for row in found if row["committed_offset"] is not None]
+    if not rows:
+        raise SnapshotError(f"group {group_id!r} has no committed offsets in snapshot {snapshot_id}")
+    backlog_id = new_id(now)
+    folder = layout.root / BACKLOGS
+    content = {
+        "format": FORMAT,
+        "backlog_id": backlog_id,
+        "cluster": layout.cluster,
+        "kafka_cluster_id": snapshot.manifest.kafka_cluster_id,
+        "snapshot_id": snapshot_id,
+        "group_id": group_id,
+        "observed_at": group["observed_at"].isoformat(),
+        "partitions": [{name: row[name] for name in _COLUMNS} for row in rows],
+    }
+    lags = [_lag(row) for row in rows]
+    return FetchedBacklog(
+        backlog_id=backlog_id,
+        group_id=group_id,
+        path=write_json(folder, f"{backlog_id}.json", content),
+        result_path=folder / f"{backlog_id}-result.json",
+        output_path=folder / backlog_id,
+        partitions=len(rows),
+        offsets=None if None in lags else sum(lag or 0 for lag in lags),
+    )
+
+
+def _lag(row: Mapping[str, Any]) -> int | None:
+    bounds = row["log_start"], row["log_end"]
+    return partition_lag(row["committed_offset"], None if None in bounds else bounds).messages
+
+
+def read_result(path: StoragePath, backlog_id: str) -> ProcessedBacklog:
+    """Read the result of a job.
+
+    :param backlog_id: the id that it must have.
+
+    Raises ``MaintenanceError`` if it is missing, has another id, or the job has already committed.
+    """
+    what = "the result of the Spark job"
+    read = partial(read_named, what=what, most=_LARGEST_RESULT, error=MaintenanceError)
+    content = read_json(path, what, MaintenanceError, read=read)
+    if content.get("job") != JOB or content.get("backlog_id") != backlog_id:
+        raise MaintenanceError(f"{path} is not the result of {JOB} for {backlog_id}: run the job again")
+    if content.get("outcome") != "processed":
+        raise MaintenanceError(
+            f"according to {path}, the job ended as {content.get('outcome')!r}, not with everything processed and left "
+            "to commit: run it again with --no-commit"
+        )
+    if content.get("committed"):
+        raise MaintenanceError(f"according to {path}, the job has already committed: run it with --no-commit")
+    try:
+        before, after = _commits(content["before"]), _commits(content["to_commit"])
+        targets: dict[str, dict[str, int]] = {}  # partitions are strings, as JSON keys must be
+        for row in content["ends"]:
+            targets.setdefault(row["topic"], {})[str(row["partition"])] = row["offset"]
+        change = Change(group_id=content["group_id"], before=before, after=after)
+        read_from = content["kafka_cluster_id"]
+    except (KeyError, TypeError) as exc:
+        raise MaintenanceError(f"{path} is damaged ({type(exc).__name__}: {exc}): run the job again") from exc
+    return ProcessedBacklog(change=change, kafka_cluster_id=read_from, targets={change.group_id: targets})
+
+
+def _commits(rows: Collection[dict[str, Any]]) -> Commits:
+    return {
+        TopicPartition(row["topic"], row["partition"]): OffsetAndMetadata(
+            row["offset"], row["metadata"], row["leader_epoch"]
+        )
+        for row in rows
+    }

@@ -1,0 +1,267 @@
+"""The files of a backup: Parquet rows with everything a restore needs, and a manifest with their SHA-256.
+
+Reading verifies the bytes against the manifest, the rows' plan and cluster, and each group's stored fingerprint against
+the one computed from its rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+from airflow_kafka_groups.change.backup.groups import BackedUpGroup, BackupEntry, groups_of
+from airflow_kafka_groups.exceptions import BackupError
+from airflow_kafka_groups.observe.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
+from airflow_kafka_groups.storage.arrow_values import fill_nulls, literal, release_unused
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_errors import elsewhere, unless_damaged
+from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.storage.ids import parse_time
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
+from airflow_kafka_groups.storage.paths import BACKUPS
+
+Entries = Mapping[str, BackupEntry]
+_NO_ENTRIES: Entries = MappingProxyType({})
+_IDS = ("plan_id", "cluster", "kafka_cluster_id")
+"""What every row says, too."""
+
+
+OUT_OF_REACH = "it is protected, and this user may not read it"
+"""The reason in a backup of all groups that is no failure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backup:
+    """A backup whose file was read back and compared.
+
+    :param entries: its groups, by id.
+    :param not_backed_up: what was planned and it lacks, with the reason: groups, or topics by their names in the
+        journal. They must not be deleted.
+    :param partial: whether it has only some topics of its groups, because only those were deleted.
+    :param topic_ids: the topic ids, as far as brokers reported them. A topic with another id was recreated.
+    """
+
+    plan_id: str
+    plan_digest: str
+    cluster: str
+    kafka_cluster_id: str
+    created_at: datetime
+    path: str = ""
+    rows: int
+    entries: Entries
+    not_backed_up: Mapping[str, str]
+    topic_ids: Mapping[str, str]
+    partial: bool
+
+    @property
+    def failures(self) -> dict[str, str]:
+        """What could not be backed up, though it should have been, with the reason."""
+        return {name: reason for name, reason in self.not_backed_up.items() if reason != OUT_OF_REACH}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a summary that is small enough for XCom."""
+        return {
+            "plan_id": self.plan_id,
+            "plan_digest": self.plan_digest,
+            "path": self.path,
+            "rows": self.rows,
+            "groups": len(self.entries),
+            "not_backed_up": len(self.failures),
+        }
+
+
+def load_backup(layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None) -> Backup:
+    """Read and verify a complete backup; raises ``BackupError``, also when there is none, and ``StorageError``.
+
+    :param verified: a backup, and the rows that its entries were read from. The same rows under the same manifest are
+        not decoded again. Default: none.
+    """
+    return _require_open(layout, plan_id, verified)[0]
+
+
+def find_backup(layout: Layout, plan_id: str) -> Backup | None:
+    """Read and verify a complete backup, ``None`` only if the storage says that its manifest does not exist.
+
+    Raises ``BackupError`` for one that is damaged, and ``StorageError``.
+    """
+    found = _open(layout, plan_id)
+    return None if found is None else found[0]
+
+
+def _open(
+    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
+) -> tuple[Backup, StoragePath, bytes] | None:
+    manifest = _manifest(layout, plan_id)
+    if manifest is None:
+        return None
+    path = _data_path(layout, plan_id, manifest)
+    data = _verified_bytes(path, manifest)
+    with unless_damaged(BackupError, f"the manifest of backup {plan_id}"):
+        backup = Backup(
+            plan_id=manifest["plan_id"],
+            plan_digest=manifest["plan_digest"],
+            cluster=manifest["cluster"],
+            kafka_cluster_id=manifest["kafka_cluster_id"],
+            created_at=parse_time(manifest["created_at"]),
+            path=str(path),
+            rows=manifest["file"]["rows"],
+            entries={},
+            not_backed_up=dict(manifest["not_backed_up"]),
+            topic_ids=dict(manifest["topic_ids"]),
+            partial=manifest.get("partial") is True,
+        )
+        groups = manifest["groups"]
+        if not all(isinstance(getattr(backup, name), str) for name in _IDS):
+            raise TypeError(f"one of {', '.join(_IDS)} is no string")
+    if backup.plan_id != plan_id or backup.cluster != layout.cluster:
+        of = f"{path} belongs to plan {backup.plan_id!r} of cluster {backup.cluster!r}"
+        raise BackupError(f"{of}: {elsewhere(backup.cluster, layout.cluster)}")
+    if verified and verified[1] == data and replace(verified[0], path=backup.path, entries={}) == backup:
+        entries = verified[0].entries
+    else:
+        entries = entries_of(path, data, backup)
+    if len(entries) != groups:
+        raise BackupError(f"{path} contains {len(entries)} groups, but its manifest says {groups}")
+    # What a partial one lacks is named by topic, and a group may be called like a topic of another one.
+    if not backup.partial and (both := entries.keys() & backup.not_backed_up.keys()):
+        raise BackupError(f"{path} contains {min(both)!r}, which its manifest lists as not backed up")
+    return replace(backup, entries=entries), path, data
+
+
+def _require_open(
+    layout: Layout, plan_id: str, verified: tuple[Backup, bytes] | None = None
+) -> tuple[Backup, StoragePath, bytes]:
+    if (found := _open(layout, plan_id, verified)) is not None:
+        return found
+    path = layout.backup_manifest(plan_id)
+    remedy = "Check the id, storage_path and cluster"
+    raise BackupError(f"there is no backup {plan_id}: {path} does not exist. {remedy}")
+
+
+def open_backup(layout: Layout, plan_id: str) -> tuple[Backup, Iterator[BackedUpGroup]]:
+    """Read and verify a complete backup, and return it with its groups, sorted by id. Raises as ``load_backup``."""
+    backup, path, data = _require_open(layout, plan_id)
+    known = backup.entries  # of these very bytes: nothing is computed again
+    blocks = _blocks(path, data)
+    return backup, (group for block in blocks for group in groups_of(block, [known[id_] for id_ in block.group_ids]))
+
+
+def entries_of(path: StoragePath, data: bytes, backup: Backup, known: Entries = _NO_ENTRIES) -> dict[str, BackupEntry]:
+    """Return the groups in the file's bytes, each verified by its own rows.
+
+    :param known: entries to use for equal ones that are read, which saves their memory. Default: none.
+    """
+    entries: dict[str, BackupEntry] = {}
+    rows = 0
+    for block, of_block in _verified_blocks(path, data, backup):
+        for entry in of_block:
+            if entry.group_id in entries:
+                raise BackupError(f"{path} contains group {entry.group_id!r} twice")
+            of_memory = known.get(entry.group_id)
+            used = of_memory if of_memory is not None and of_memory == entry else entry
+            entries[used.group_id] = used
+        rows += len(block.rows)
+        release_unused()
+    if rows != backup.rows:
+        raise BackupError(f"{path} has {rows} rows instead of {backup.rows}")
+    return entries
+
+
+def manifest_json(backup: Backup, name: str, sha256: str, size: int) -> dict[str, Any]:
+    """Return the manifest as specified in docs/formats.md."""
+    return {
+        "format": FORMAT,
+        "plan_id": backup.plan_id,
+        "plan_digest": backup.plan_digest,
+        "cluster": backup.cluster,
+        "kafka_cluster_id": backup.kafka_cluster_id,
+        "created_at": backup.created_at.isoformat(),
+        "groups": len(backup.entries),
+        "file": {"name": name, "rows": backup.rows, "bytes": size, "sha256": sha256},
+        "not_backed_up": dict(backup.not_backed_up),
+        "topic_ids": dict(backup.topic_ids),
+        **({"partial": True} if backup.partial else {}),
+    }
+
+
+def _manifest(layout: Layout, plan_id: str) -> dict[str, Any] | None:
+    path = layout.backup_manifest(plan_id)
+    data = read_file(path)
+    return None if data is None else parse_json(data, path, "the backup's manifest", BackupError)
+
+
+def _data_path(layout: Layout, plan_id: str, manifest: Mapping[str, Any]) -> StoragePath:
+    """Return the file that the manifest vouches for; the first versions had one name for all tries."""
+    file = manifest.get("file")
+    name = file.get("name") if isinstance(file, dict) else None
+    if not isinstance(name, str) or not re.fullmatch(rf"{re.escape(plan_id)}(-[0-9a-f]{{8}})?\.parquet", name):
+        raise BackupError(f"the manifest of backup {plan_id} is damaged: it names the file {name!r}")
+    return layout.root / BACKUPS / name
+
+
+def _verified_bytes(path: StoragePath, manifest: Mapping[str, Any]) -> bytes:
+    data = read_file(path)
+    if data is None:
+        raise BackupError(f"the backup {path} is missing, and its manifest says that it was written")
+    if hashlib.sha256(data).hexdigest() != manifest["file"].get("sha256"):
+        raise BackupError(f"the backup {path} is damaged: its SHA-256 differs from the manifest's")
+    return data
+
+
+def _verified_blocks(path: StoragePath, data: bytes, backup: Backup) -> Iterator[tuple[GroupBlock, list[BackupEntry]]]:
+    import pyarrow as pa
+
+    try:
+        for block in _blocks(path, data):
+            yield block, _verified_entries(path, block, backup)
+    except (KeyError, ValueError, pa.ArrowException) as exc:
+        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
+
+
+def _blocks(path: StoragePath, data: bytes) -> Iterator[GroupBlock]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(pa.BufferReader(data)) as parquet:
+            yield from whole_groups(parquet.iter_batches(BATCH_ROWS, use_threads=False))
+    except (KeyError, ValueError, pa.ArrowException) as exc:
+        raise BackupError(f"the backup {path} cannot be read: {exc}") from exc
+
+
+def _verified_entries(path: StoragePath, block: GroupBlock, backup: Backup) -> list[BackupEntry]:
+    """Return the groups of a block, whose rows were all compared with the manifest and with their fingerprint."""
+    import pyarrow.compute as pc
+
+    computed, partitions = block.fingerprints()
+    bounds = pairwise([0, *block.ends])
+    lacking = next((n for n, (start, end) in enumerate(bounds) if partitions[n] != end - start), None)
+    differing = _first_false(pc.equal(block.rows["fingerprint"], block.repeated(computed)))
+    if lacking is not None or differing is not None:
+        group_id = block.group_ids[lacking] if lacking is not None else block.rows["group_id"][differing].as_py()
+        raise BackupError(f"{path}: the rows of group {group_id!r} do not match their fingerprint")
+    for name in _IDS:
+        if (row := _first_false(pc.equal(block.rows[name], literal(getattr(backup, name))))) is not None:
+            group_id = block.rows["group_id"][row].as_py()
+            raise BackupError(f"{path}: group {group_id!r} has rows of another plan or cluster")
+    kinds = [block.first(name).dictionary_encode() for name in ("group_type", "protocol_type")]
+    names = [kind.dictionary.to_pylist() for kind in kinds]  # one string for all groups of a kind
+    group_types, protocol_types = (
+        [known[number] for number in kind.indices.to_pylist()] for kind, known in zip(kinds, names, strict=True)
+    )
+    columns = (block.group_ids, group_types, protocol_types, partitions, computed)
+    return [BackupEntry(*each) for each in zip(*columns, strict=True)]
+
+
+def _first_false(matches: Any) -> int | None:
+    """Return the first row that does not match; a null matches nothing."""
+    import pyarrow.compute as pc
+
+    row: int = pc.index(fill_nulls(matches, False), literal(False)).as_py()  # the values, not switches
+    return None if row < 0 else row

@@ -1,0 +1,220 @@
+"""Delete groups that were named: no plan and no history, so each group is watched for a while before it is believed.
+
+Every group is read twice, ``observe_seconds`` apart. What moved, has members or cannot be read is kept, and the recheck
+is the same as for a plan. Who is in use at the first look is in the journal before the watch begins (``first_look``). A
+small plan and a backup are written first, and only what is backed up is deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.change.deletion.first_look import FirstLook
+from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reading, Reason, decide
+from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
+from airflow_kafka_groups.change.deletion.service import DeletionRun
+from airflow_kafka_groups.checks import check_seconds
+from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
+from airflow_kafka_groups.judge.policy.plan_policy import DAY_SECONDS, PlanPolicy
+from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, kept, of_decision
+from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, read_view
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.patterns import (
+    ALWAYS_PROTECTED,
+    DEFAULT_PROTECTED,
+    EMPTY_ID,
+    GroupFilter,
+    check_group_ids,
+    check_patterns,
+)
+from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
+from airflow_kafka_groups.observe.snapshot.collect import require_after_other_folders, require_after_the_newest
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout
+
+OBSERVE_SECONDS = 10.0
+
+
+async def delete_by_name(
+    admin: BackupAdmin,
+    layout: Layout,
+    group_ids: Iterable[str],
+    request: DeletionRequest,
+    *,
+    observe_seconds: float = OBSERVE_SECONDS,
+    protected: Iterable[str] = DEFAULT_PROTECTED,
+    allow_hidden_topics: bool = False,
+    ignore_missing: bool = True,
+    floors: SiteFloors = NO_FLOORS,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> DeletionResult:
+    """Delete these groups if they are empty and do not move while they are watched.
+
+    :param group_ids: the groups; duplicates count once.
+    :param observe_seconds: time between the two readings, in seconds, above 0. Default 10.
+    :param protected: patterns of groups that are kept even when they are named. Default ``DEFAULT_PROTECTED``.
+    :param allow_hidden_topics: delete also where this user may not describe topics in general, so that groups may have
+        offsets that nobody here has seen or backed up. Default false.
+    :param ignore_missing: whether groups that do not exist are fine; those that an earlier try of the request deleted,
+        or found gone, always are. Default true.
+    :param floors: what the site demands. Default: nothing.
+
+    Raises ``ConfigurationError``, ``PlanError``, ``JournalError``, ``StorageError``, ``IncompleteListingError``,
+    ``MaintenanceError`` for the record of a restore that is damaged, or ``SnapshotError`` for a clock that is behind
+    the newest snapshot, before anything is deleted. Afterwards it never raises for a group: each has its outcome.
+    """
+    ids = check_group_ids(group_ids)
+    floors.require_named(len(ids), dry_run=request.dry_run)
+    seconds = check_seconds("observe_seconds", observe_seconds)
+    patterns = GroupFilter(protected=(*ALWAYS_PROTECTED, EMPTY_ID, *check_patterns("protected", protected)))
+    await asyncio.to_thread(require_after_the_newest, layout, request.now())
+    async with request.lease() as lease:
+        if not (allow_hidden_topics or await admin.sees_all_topics()):
+            raise PlanError(HIDDEN_TOPICS)
+        listings = (await admin.list_groups()).require_complete()
+        floors.require_share(sum(group_id in listings for group_id in ids), len(listings), dry_run=request.dry_run)
+        if not ignore_missing and (missing := [group_id for group_id in ids if group_id not in listings]):
+            history = await asyncio.to_thread(read_history, layout, await admin.cluster_id())
+            before = history.deletions(request.request_id)  # what an earlier try deleted does not exist any more
+            gone = history.lives(request.request_id, gone=True)  # nor does what another program did meanwhile
+            if missing := [group_id for group_id in missing if group_id not in before and group_id not in gone]:
+                raise ConfigurationError("group_ids", missing, "these groups do not exist; nothing was deleted")
+        outcomes = {id_: kept(id_, Reason.PROTECTED, why) for id_ in ids if (why := patterns.why_not(id_)) is not None}
+        asked = [group_id for group_id in ids if group_id not in outcomes]
+        look = FirstLook(layout, request, cluster_id := await admin.cluster_id())
+        await asyncio.to_thread(require_after_other_folders, layout, request.now(), cluster_id)
+        wanted = KeepAliveRecords(layout, cluster_id)
+        await asyncio.to_thread(wanted.read)  # whoever restores a group from now on wants it to stay
+        observed = await _observe(admin, listings, asked, request.limits.chunk_size, outcomes, look)
+        plan = None
+        if observed:
+            await sleep(seconds)
+            if not request.dry_run:
+                plan = await _back_up(admin, layout, observed, listings, request, allow_hidden_topics)
+        run = DeletionRun(
+            admin=admin,
+            layout=layout,
+            request=request,
+            request_id=request.request_id,
+            expected=[group for group, _ in observed],
+            plan=plan,
+            wanted=wanted,
+            observed={group.group_id: offsets for group, offsets in observed},
+            decided=outcomes,
+            order=ids,
+        )
+        await run.delete(lease)
+    return await run.finish()
+
+
+async def _observe(
+    admin: GroupAdmin,
+    listings: GroupListings,
+    group_ids: list[str],
+    chunk_size: int,
+    outcomes: dict[str, GroupOutcome],
+    look: FirstLook,
+) -> list[tuple[Expected, GroupOffsets]]:
+    """Read each group once: return what the safe ones have to look like still, and their offsets.
+
+    The outcomes of the others are noted.
+
+    Who is in use is in the journal when this returns, whatever becomes of the process then.
+    """
+    observed: list[tuple[Expected, GroupOffsets]] = []
+    for start in range(0, len(group_ids), chunk_size):
+        chunk = group_ids[start : start + chunk_size]
+        described, offsets = await read_groups(admin, chunk)
+        for group_id in chunk:
+            listing, of_group = listings.get(group_id), offsets.get(group_id)
+            read = of_group.value if of_group else None
+            group = Expected(
+                group_id=group_id,
+                group_type=listing.type.value if listing else GroupType.UNKNOWN.value,
+                protocol_type=listing.protocol_type if listing else "",
+                fingerprint="" if read is None else fingerprint(read),
+                partitions=0 if read is None else committed_partitions(read),
+                needs_backup=False,
+            )
+            reading = Reading(listing=listing, description=described.get(group_id), offsets=of_group)
+            decision = decide(group, reading, None)
+            if decision.action is Action.DELETE and read is not None:
+                observed.append((replace(group, needs_backup=True), read))
+            else:
+                outcomes[group_id] = of_decision(group_id, decision)
+        await asyncio.to_thread(look.note, [outcomes[group_id] for group_id in chunk if group_id in outcomes])
+    await asyncio.to_thread(look.end)
+    return observed
+
+
+async def _back_up(
+    admin: BackupAdmin,
+    layout: Layout,
+    observed: Sequence[tuple[Expected, GroupOffsets]],
+    listings: GroupListings,
+    request: DeletionRequest,
+    allow_hidden_topics: bool,
+) -> DeletionPlan:
+    now = request.now()
+    cluster_id = await admin.cluster_id()
+    if not cluster_id:
+        raise PlanError("the cluster reports no id, so a backup could not be distinguished from another cluster's")
+    view = await read_view(admin, ())
+    groups = [group for group, _ in observed]
+    plan = _plan(layout.cluster, cluster_id, groups, listings, now, allow_hidden_topics, view)
+    await asyncio.to_thread(save_plan, layout, plan)
+    await backup_groups(admin, layout, plan, now=request.now, progress=request.observer.progress)
+    return plan
+
+
+def _plan(
+    cluster: str,
+    kafka_cluster_id: str,
+    observed: Sequence[Expected],
+    listings: GroupListings,
+    now: datetime,
+    allow_hidden_topics: bool,
+    view: ClusterView,
+) -> DeletionPlan:
+    groups = tuple(
+        PlannedGroup(
+            group_id=group.group_id,
+            group_type=group.group_type,
+            protocol_type=group.protocol_type,
+            state=GroupState.EMPTY.value,
+            partitions=group.partitions,
+            lag=None,
+            idle_since=None,
+            idle_seconds=None,
+            reason="named in the request",
+            fingerprint=group.fingerprint,
+        )
+        for group in observed
+    )
+    return DeletionPlan(
+        plan_id=new_id(now),
+        cluster=cluster,
+        kafka_cluster_id=kafka_cluster_id,
+        snapshot_id=NAMED_BY_HAND,
+        created_at=now,
+        expires_at=now + timedelta(seconds=DAY_SECONDS),
+        policy=PlanPolicy(max_groups=max(len(groups), 1), max_share=1.0, allow_hidden_topics=allow_hidden_topics),
+        counts={"found": len(listings), "planned": len(groups)},
+        warnings=(),
+        groups=groups,
+        kept=(),
+        view=view,
+    )

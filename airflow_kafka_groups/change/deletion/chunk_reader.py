@@ -1,0 +1,150 @@
+"""The reading of a chunk right before it is deleted: describe its groups, read their offsets, decide about each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
+from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResult, GroupResults
+from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupOffsets
+from airflow_kafka_groups.ledger.journal.history import PROOF_OF_LIFE
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, of_decision
+from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+
+_DELETE, _GONE = Action.DELETE, Action.GONE
+_BETTER_REASONS = PROOF_OF_LIFE - {Reason.CHANGED_KIND}
+_HIDDEN_SINCE = (
+    "this user may not describe all topics any more, and brokers omit the offsets of other topics without notice: "
+    "allow Describe on all topics, and clear the task"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkReading:
+    """What was read of a chunk and decided by it.
+
+    :param send_by: when it is too old to delete by, on the request's clock; counted from before the first question.
+    :param read_at: when it was complete, on the same clock.
+    :param safe: the groups that may be deleted, with what the brokers will have to write for them.
+    :param coordinators: the brokers that described them.
+    :param expected: what these groups have to look like in another reading.
+    :param held: the outcomes of the others.
+    """
+
+    send_by: float
+    read_at: float
+    safe: Mapping[str, GroupOffsets]
+    coordinators: Mapping[str, BrokerId]
+    expected: Sequence[Expected]
+    held: Sequence[GroupOutcome]
+
+
+class ChunkReader:
+    """Reads chunks. As it is, the names of the journal are those of groups.
+
+    :param listings: a complete listing of all groups, made at the start of this run.
+    :param entries: what is backed up, by name.
+    :param excluded: names that are kept whatever is found, with the reason; others may be added to it.
+    :param max_age: the seconds for which a reading may be deleted by.
+    :param monotonic: returns seconds that only grow.
+    :param may_be_hidden: delete also where topics may be hidden from this user. Default false.
+    :param judged: returns the offsets by which groups were judged. Default: they are not known.
+    """
+
+    def __init__(
+        self,
+        admin: GroupAdmin,
+        listings: GroupListings,
+        entries: Mapping[str, BackupEntry],
+        excluded: Mapping[str, Decision],
+        max_age: float,
+        monotonic: Callable[[], float],
+        may_be_hidden: bool = False,
+        judged: Judged = lambda _: {},
+    ) -> None:
+        self._admin = admin
+        self._listings = listings
+        self._entries = entries
+        self._excluded = excluded
+        self._max_age = max_age
+        self._monotonic = monotonic
+        self._may_be_hidden = may_be_hidden
+        self._judged = judged
+
+    async def read(self, chunk: Sequence[Expected]) -> ChunkReading:
+        """Read the groups of a chunk and decide about each of its names. Raises ``KafkaGroupsError``."""
+        send_by = self._monotonic() + self._max_age
+        group_ids = list(dict.fromkeys(self._group_of(item.group_id) for item in chunk))
+        described, offsets = await read_groups(self._admin, group_ids)
+        # Asked afterwards: a right that is taken away during a run would leave a sign of life out of this reading.
+        if not (self._may_be_hidden or await self._admin.sees_all_topics()):
+            raise MaintenanceError(_HIDDEN_SINCE)
+        safe: dict[str, GroupOffsets] = {}
+        coordinators: dict[str, BrokerId] = {}
+        expected, held = list[Expected](), list[GroupOutcome]()
+        decisions: dict[str, Decision] = {}
+        for item in chunk:
+            group_id = self._group_of(item.group_id)
+            reading = Reading(
+                listing=self._listings.get(group_id),
+                description=described.get(group_id),
+                offsets=offsets.get(group_id),
+            )
+            decisions[item.group_id] = self._decide(item, reading)
+        moved = [item for item in chunk if decisions[item.group_id].code is Reason.MOVED]
+        now = [(item, offsets[self._group_of(item.group_id)].unwrap()) for item in moved]
+        decisions |= await by_unseen_offsets(self._admin, self._judged, now)
+        for item in chunk:
+            name, group_id, decision = item.group_id, self._group_of(item.group_id), decisions[item.group_id]
+            # A restored group has another protocol type, too: that it was deleted before is the better reason then.
+            if decision.action is not _GONE and decision.code not in _BETTER_REASONS:
+                decision = self._excluded.get(name, decision)
+            if decision.action is _DELETE:
+                safe[name] = self._part_of(name, offsets[group_id].unwrap())
+                coordinators[group_id] = described[group_id].unwrap().coordinator
+                expected.append(item)
+            else:
+                held.append(of_decision(name, decision))
+        return ChunkReading(
+            send_by=send_by,
+            read_at=self._monotonic(),
+            safe=safe,
+            coordinators=coordinators,
+            expected=expected,
+            held=held,
+        )
+
+    def spare(self, reading: ChunkReading) -> tuple[ChunkReading, list[GroupOutcome]]:
+        """Return the reading without what was excluded since, and the outcomes of that."""
+        expected = [item for item in reading.expected if item.group_id not in self._excluded]
+        if len(expected) == len(reading.expected):
+            return reading, []
+        safe = {item.group_id: reading.safe[item.group_id] for item in expected}
+        outcomes = [of_decision(name, self._excluded[name]) for name in reading.safe if name not in safe]
+        return replace(reading, safe=safe, expected=expected), outcomes
+
+    def _group_of(self, name: str) -> str:
+        return name
+
+    def _part_of(self, name: str, offsets: GroupOffsets) -> GroupOffsets:
+        """Return what of a group's offsets is deleted under this name."""
+        return offsets
+
+    def _decide(self, expected: Expected, reading: Reading) -> Decision:
+        return decide(expected, reading, self._entries.get(expected.group_id))
+
+
+async def read_groups(
+    admin: GroupAdmin, group_ids: list[str]
+) -> tuple[GroupResults[GroupDescription], dict[str, GroupResult[GroupOffsets]]]:
+    """Describe groups, then read their offsets.
+
+    In this order: where a group's coordinator moves in between, its offsets are the new one's, and the deletion is
+    refused by the old one, which is the one that described it.
+    """
+    described = await admin.describe_consumer_groups(group_ids)
+    return described, await committed_of(admin, group_ids)

@@ -1,0 +1,71 @@
+"""Which groups must be kept whatever a recheck finds, because of what happened to them before. Pure.
+
+A restored group looks just as it did when it was judged, and a group that was in use a moment ago may be Empty now. So
+what counts is what the journal tells: a request deletes no group twice and none that one of its tries found in use, and
+for every other request the idle time restarts with a deletion or a proof of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from airflow_kafka_groups.change.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.records import KeptAlive
+
+
+def exclusions(
+    history: History,
+    request_id: str,
+    *,
+    now: datetime,
+    judged_at: datetime | None = None,
+    min_idle_seconds: Mapping[str, float] | None = None,
+) -> dict[str, Decision]:
+    """Return the groups that this request must keep, with the reason.
+
+    :param history: everything that the journal says of the cluster.
+    :param request_id: the plan's id, or what the tries of a deletion by name have in common.
+    :param judged_at: when the groups were judged; ``None`` for groups that were named and not judged.
+    :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
+    """
+    excluded: dict[str, Decision] = {}
+    asked = min_idle_seconds or {}
+    longest = max(asked.values(), default=0.0)
+    for group_id, reset in history.idle_resets().items():
+        # The idle time has to have passed when the groups were judged: later on nobody looked.
+        if judged_at is not None and not reset.has_passed(min(judged_at, now), asked.get(group_id, longest)):
+            excluded[group_id] = keep(reset.code, f"{reset.reason}; its idle time restarts since then")
+    for group_id, reset in history.idle_resets(request_id).items():
+        excluded[group_id] = keep(reset.code, f"{reset.reason}; only a new plan may judge it again")
+    return excluded
+
+
+def exclude(group_ids: Iterable[str], who: str) -> dict[str, Decision]:
+    """Return the groups that a person chose to keep."""
+    return {id_: keep(Reason.EXCLUDED, f"{who} kept it at the approval") for id_ in group_ids}
+
+
+def spare(
+    kept_alive: Mapping[str, KeptAlive], now: datetime, judged_at: datetime, min_idle_seconds: Mapping[str, float]
+) -> dict[str, Decision]:
+    """Return the groups that a keep-alive run or a restore keeps: whatever was planned, somebody wants them.
+
+    :param judged_at: when the plan was made; a group whose idle time counts from a run after that is not old enough.
+    :param min_idle_seconds: the idle time that was asked for, by group; for other groups, the longest of them counts.
+    """
+    longest = max(min_idle_seconds.values(), default=0.0)
+    return {
+        id_: keep(Reason.EXCLUDED, f"{kept.what} of {kept.at.isoformat()} wants it to stay")
+        for id_, kept in kept_alive.items()
+        if kept.holds(now, judged_at, min_idle_seconds.get(id_, longest))
+    }
+
+
+def spare_new(kept_alive: Mapping[str, KeptAlive]) -> dict[str, Decision]:
+    """Return the groups of runs that were recorded during a deletion; no clock decides about these."""
+    return {
+        id_: keep(Reason.EXCLUDED, f"{kept.what} that began during the deletion wants it to stay")
+        for id_, kept in kept_alive.items()
+    }

@@ -1,0 +1,90 @@
+"""What snapshots after the judged one show of a plan's groups: one that was in use since is not deleted by this plan.
+
+A plan may wait for its approval for a day, and snapshots go on meanwhile. A consumer that comes and goes may be away
+when the deletion reads its group; a snapshot that shows it is proof that the group is in use. A group that a complete
+snapshot looked for and lacks, and that exists when it is deleted, was made again meanwhile, as by a restore. Incomplete
+snapshots count, too, and those of other users, who may see less: what these lack means nothing, and nothing else is
+taken from any of these. A deletion may take hours itself, so what is taken meanwhile is read before each intent.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from airflow_kafka_groups.change.deletion.recheck import Decision, Expected, Reason, keep
+from airflow_kafka_groups.change.deletion.unseen import lost_topics, offsets_in, offsets_in_snapshot, sentence
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
+from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
+from airflow_kafka_groups.storage.arrow_schema import utc_times
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+
+_MOVED = "its committed offsets had moved"
+_UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")
+
+
+def in_use_since(layout: Layout, plan: DeletionPlan, known: KnownSnapshots | None = None) -> dict[str, Decision]:
+    """Return the groups of a plan that a later snapshot shows in use, or less of, with the reason to keep them.
+
+    :param known: the snapshots that were read before; those that are read are added. Default: none.
+
+    Raises ``SnapshotError`` for a later snapshot that is damaged: what it shows is not known.
+    """
+    planned: dict[str, PlannedFacts] = {}
+    found: dict[str, Decision] = {}
+    for reader in later_snapshots(layout, plan.snapshot_id, plan.kafka_cluster_id, known):
+        planned = planned or {group.group_id: group for group in plan.planned.facts()}
+        newer = f"snapshot {reader.manifest.snapshot_id}, which is newer than the plan's,"
+        asked, sees_less = _not_known(plan, planned, reader.manifest), may_see_less(reader, layout, plan.view)
+        hides_offsets = sees_less and not reader.manifest.sees_all_topics
+        lacking, fewer = set(asked), list[Expected]()
+        for group in reader.summaries():
+            lacking.discard(group.group_id)
+            facts = asked.get(group.group_id)
+            if facts is not None and (why := _why_in_use(group, facts, hides_offsets)) is not None:
+                reason = f"{newer} shows it in use: {why}"
+                in_use = found.get(group.group_id, _UNSEEN).code is not Reason.OFFSETS_UNSEEN
+                if why is _MOVED and group.partitions < facts.partitions and not in_use:
+                    fewer.append(Expected.of_plan(facts))
+                found[group.group_id] = keep(Reason.ALIVE_BEFORE, reason)
+        now = offsets_in(reader, [group.group_id for group in fewer]) if fewer else {}
+        changed = [(group, now[group.group_id]) for group in fewer if group.group_id in now]
+        for group_id, topics in lost_topics(partial(offsets_in_snapshot, layout, plan.snapshot_id), changed).items():
+            found[group_id] = keep(Reason.OFFSETS_UNSEEN, f"{newer} shows less of it: {sentence(topics, {})}")
+        if reader.manifest.complete and not sees_less:
+            reason = f"{newer} does not have it: somebody made it again since"
+            lacking = looked_for(reader.manifest, lacking)
+            found |= {group_id: keep(Reason.ALIVE_BEFORE, reason) for group_id in lacking}
+    return found
+
+
+def _not_known(
+    plan: DeletionPlan, planned: dict[str, PlannedFacts], manifest: SnapshotManifest
+) -> dict[str, PlannedFacts]:
+    """Return the groups of which a snapshot may show what was not known when they were judged."""
+    if is_news(manifest, plan.snapshot_id, manifest.observed_at):  # as nearly always: whatever it shows
+        return planned
+    since = utc_times(plan.planned.table["idle_since"])
+    return {
+        facts.group_id: facts
+        for facts, idle_since in zip(planned.values(), since, strict=True)
+        if is_news(manifest, plan.snapshot_id, idle_since)
+    }
+
+
+def _why_in_use(group: GroupSummary, planned: PlannedFacts, hides_offsets: bool) -> str | None:
+    if group.members:
+        return f"it had {group.members} member(s)"
+    if group.state not in (GroupState.EMPTY.value, GroupState.UNKNOWN.value):
+        return f"its state was {group.state}"
+    if group.error is not None:
+        return None
+    kinds = {group.group_type, planned.group_type} - {GroupType.UNKNOWN.value}
+    if len(kinds) > 1 or group.protocol_type != planned.protocol_type:
+        return "it was of another kind"
+    if group.fingerprint != planned.fingerprint and not hides_offsets:
+        return _MOVED
+    return None

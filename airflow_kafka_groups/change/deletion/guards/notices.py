@@ -1,0 +1,54 @@
+"""The last check of notices: a group whose rule demands one is not deleted before its owner has had it for long enough.
+
+A plan checks the same. What counts here is the journal at the time of the deletion: not what a plan, an XCom or an
+argument says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from airflow_kafka_groups.change.deletion.recheck import Decision, Reason, keep
+from airflow_kafka_groups.judge.policy.notice import why_not_noticed
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.notices import read_notices
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.storage.ids import parse_time
+from airflow_kafka_groups.storage.layout import Layout
+
+
+def kept_unnoticed(
+    layout: Layout, plan: DeletionPlan, history: History, kept_alive: Mapping[str, KeptAlive], now: datetime
+) -> dict[str, Decision]:
+    """Return the groups of a plan whose owners have not been notified for long enough, with the reason to keep them.
+
+    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
+
+    Raises ``JournalError`` and ``StorageError``: without the marks, nothing is deleted by a plan that needs them.
+    """
+    rules = plan.policy.rules
+    if not any(rule.deletes for rule in rules):
+        return {}
+    before = plan.policy.rules_before()
+    notices, resets = read_notices(layout, plan.kafka_cluster_id, rules), history.idle_resets()
+    found: dict[str, Decision] = {}
+    for group in plan.groups:
+        signs = [parse_time(group.idle_since)] if group.idle_since is not None else []
+        if (reset := resets.get(group.group_id)) is not None:
+            signs.append(reset.at)
+        if (kept := kept_alive.get(group.group_id)) is not None:
+            signs.append(kept.at)
+        why = why_not_noticed(
+            notices.get(group.group_id),
+            before.most(group.decided, lambda rule: rule.notice_seconds),
+            fingerprint=group.fingerprint,
+            at=min(now, plan.created_at),  # nobody looked later; and a clock may be ahead
+            alive_at=max(signs, default=None),
+            owner=group.owner,
+            contact=plan.policy.contact_of(group.owner),
+        )
+        if why is not None:
+            found[group.group_id] = keep(Reason.NOT_NOTIFIED, why)
+    return found

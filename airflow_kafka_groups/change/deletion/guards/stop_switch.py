@@ -1,0 +1,44 @@
+"""The stop switch: a file that ends every deletion before its next intent.
+
+Whoever can write the storage can stop a deletion without Airflow: an empty file named ``STOP`` is enough, and its first
+line is shown as the reason. It holds for every run until the file is removed: in a cluster's folder for this cluster,
+beside these folders for all of them, whatever name a run has for its cluster.
+"""
+
+from __future__ import annotations
+
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.shown import printable
+from airflow_kafka_groups.storage.durable_files import list_names, read_file
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.paths import STOP
+from airflow_kafka_groups.storage.storage_access import raised_by
+
+_SHOWN = 200
+
+
+def why_stopped(layout: Layout) -> str | None:
+    """Return why no deletion may go on in this storage, ``None`` if it may. A storage that fails stops it, too."""
+    return _why(layout.root / STOP) or _why(layout.base / STOP, may_be_cluster=True)
+
+
+def _why(path: StoragePath, *, may_be_cluster: bool = False) -> str | None:
+    try:
+        content = read_file(path)
+    except StorageError as exc:
+        if may_be_cluster and isinstance(raised_by(exc), IsADirectoryError) and _has_files(path):
+            return None
+        return f"the stop switch could not be read: {exc}"
+    if content is None:
+        return None
+    line = content[: 4 * _SHOWN].decode("utf-8", "replace").strip().partition("\n")[0].strip()
+    said = printable(line[:_SHOWN])
+    return f"somebody created {path}" + (f" ({said})" if said else "") + "; remove it to delete again"
+
+
+def _has_files(folder: StoragePath) -> bool:
+    """Return whether a folder is a cluster's of that name: one that is empty was meant to stop."""
+    try:
+        return bool(list_names(folder))
+    except StorageError:
+        return False

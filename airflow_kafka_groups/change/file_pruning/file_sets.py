@@ -1,0 +1,282 @@
+"""The sets of files of a cluster: a snapshot, a clean-up, a change of offsets, a listing or a backlog, with all of it.
+
+Sets are found by the names of files and folders alone. What is in them is looked at for one set at a time, by whoever
+is about to remove it: a folder may have the snapshots of a year. Other files in the same folders are not touched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
+from airflow_kafka_groups.exceptions import MaintenanceError
+from airflow_kafka_groups.ledger.moves import read_unless_move, without_moves
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, KINDS
+from airflow_kafka_groups.report.page import HEAD
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.durable_files import (
+    list_kinds,
+    list_names,
+    local_path,
+    read_file,
+    remove_file,
+    remove_folder,
+)
+from airflow_kafka_groups.storage.ids import ID, is_id, parse_time, time_of
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.paths import TableName
+
+
+class FileKind(StrEnum):
+    """The kind of a file set."""
+
+    SNAPSHOT = "snapshot"
+    CLEANUP = "cleanup"
+    CHANGE = "change"
+    LISTING = "listing"
+    BACKLOG = "backlog"
+
+
+_TABLES = [name for name in TableName if name is not TableName.ARCHIVES]
+"""The tables with a partition for each snapshot. Archives have what was deleted, and stay."""
+
+# For each kind: the folder, the pattern of its entries, and whether they are folders of Parquet files, in the order in
+# which they are removed. The manifest of a snapshot comes first: without its rows, it would stop every job. What says
+# that the rows of a plan and a backup are ours comes last: without it, nobody would remove the others.
+_PLACES: Mapping[FileKind, tuple[tuple[str, re.Pattern[str], bool], ...]] = {
+    FileKind.SNAPSHOT: (
+        (paths.MANIFESTS, re.compile(rf"({ID})\.json"), False),
+        (paths.MEMBERS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.SUBSCRIPTIONS, re.compile(rf"({ID})\.parquet"), False),
+        *(
+            place
+            for table in _TABLES
+            for place in (
+                (paths.summaries(table), re.compile(rf"({ID})\.json"), False),
+                (paths.table(table), re.compile(rf"snapshot_id=({ID})"), True),
+            )
+        ),
+        (paths.DATA, re.compile(rf"({ID})"), True),
+    ),
+    FileKind.CLEANUP: (
+        (paths.PLANS, re.compile(rf"({ID})\.parquet"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})(?:-[0-9a-f]{{8}})?\.parquet"), False),
+        (paths.APPROVALS, re.compile(rf"({ID})"), True),
+        (paths.REPORTS, re.compile(rf"({ID})\.html"), False),
+        (paths.BACKUPS, re.compile(rf"({ID})\.json"), False),
+        (paths.PLANS, re.compile(rf"({ID})\.json"), False),
+        (paths.PRUNE_PLANS, re.compile(rf"({ID})\.json"), False),
+    ),
+    FileKind.CHANGE: (
+        (paths.CHANGES, re.compile(rf"({ID})-(?:(?:{'|'.join(KINDS)})-)?(?:before|result)\.json"), False),
+    ),
+    FileKind.LISTING: ((paths.LISTINGS, re.compile(rf"({ID})\.json"), False),),
+    # Not its folder: what the job made of the records is the user's.
+    FileKind.BACKLOG: ((paths.BACKLOGS, re.compile(rf"({ID})(?:-result)?\.json"), False),),
+}
+# What a set's folder may have. Of an approval, a killed process may have left what it was about to create.
+_IN_FOLDER = re.compile(
+    r"\d{6}\.json|\.\d{6}\.json\.(?:[0-9a-f]{8}\.tmp|crc)"
+    r"|(part-[\w.-]+\.parquet|_SUCCESS)|\.(part-[\w.-]+\.parquet|_SUCCESS)\.crc"
+)
+_UNCOMMITTED = "_temporary"
+_OF_TASKS = re.compile(rf"{_UNCOMMITTED}|\d+|(?:attempt|task)_\d+_\d+_[mr]_\d+(?:_\d+)?")
+"""What Spark calls the folder of what its tasks have not committed yet, and those in it: a killed job leaves them."""
+_TORN = re.compile(r"\.(.+)\.[0-9a-f]{8}\.tmp")
+"""What a file of a disk is called until it is complete: a process that is killed leaves it, and nobody reads it."""
+_CHECKSUM = re.compile(r"\.(.+)\.crc")
+"""What Hadoop calls the checksum of a file of a disk that Spark wrote: nobody reads it without that file."""
+_OBSERVED = paths.summaries(TableName.OBSERVATIONS)
+# The field of a JSON file that must be the id in its name; "" for none.
+_OWN_NAME = {
+    paths.MANIFESTS: "snapshot_id",
+    _OBSERVED: "snapshot_id",
+    paths.PLANS: "plan_id",
+    paths.PRUNE_PLANS: "plan_id",
+    paths.BACKUPS: "plan_id",
+    paths.CHANGES: "run_id",
+    paths.LISTINGS: "",
+    paths.BACKLOGS: "",
+}
+_COUNTS_FROM = (KEPT_AT, KEPT_UNTIL)
+"""The fields of a change with times from which idle times count, for clean-ups."""
+_BEFORE_ENDING = "-before.json"
+"""How the name of what a change found ends, in ``changes``."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A file of a set, or a folder of such files: where it is, and the folder of its kind.
+
+    :param is_torn: whether it is what a killed process was about to create, or only the checksum of a file.
+    :param is_odd: whether there is a file where a folder belongs, or a folder where a file does.
+    """
+
+    path: StoragePath
+    place: str
+    is_folder: bool
+    is_torn: bool = False
+    is_odd: bool = False
+
+
+@dataclass(slots=True)
+class FileSet:
+    """Files that belong together.
+
+    :param found: its files and folders, by name. The others are known after ``look_into``:
+    :param files: all its files.
+    :param inner: the folders in its folders, the innermost first.
+    :param foreign: why they must not be removed.
+    :param until: since when idle times count by what the files say, or later; ``None`` if no clean-up goes by them.
+    :param named: the Kafka clusters that its manifest or changes name; one may name none.
+    :param expires_at: when its plan became unusable; ``None`` if it has none.
+    :param is_of_task: whether a task that is cleared goes by it, so that it sets no group back twice.
+    """
+
+    kind: FileKind
+    id: str
+    found: list[_Found] = field(default_factory=list)
+    files: list[StoragePath] = field(default_factory=list)
+    inner: list[StoragePath] = field(default_factory=list)
+    foreign: str | None = None
+    until: datetime | None = None
+    named: set[str | None] = field(default_factory=set)
+    expires_at: datetime | None = None
+    is_of_task: bool = False
+
+    @property
+    def made_at(self) -> datetime:
+        """The time in the id."""
+        return time_of(self.id)
+
+    @property
+    def ages_from(self) -> datetime:
+        """The time in the id, or that of what the files say, if it is later: until then they may be needed."""
+        return max(self.made_at, self.until or self.made_at, self.expires_at or self.made_at)
+
+    @property
+    def is_torn(self) -> bool:
+        """Whether there is nothing of it but what a killed process was about to create, and checksums."""
+        return all(found.is_torn for found in self.found)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it may be one of the newest: a snapshot without a manifest is none."""
+        if self.kind is FileKind.SNAPSHOT:
+            return any(found.place == paths.MANIFESTS and not found.is_torn for found in self.found)
+        return not self.is_torn
+
+    @property
+    def is_of_wanted_groups(self) -> bool:
+        """Whether it is the record of a restore or a keep-alive run, by its name: clean-ups go by it.
+
+        A dry run of one has no file of what it found.
+        """
+        records = {f"{self.id}-{kind}{_BEFORE_ENDING}" for kind in KINDS}
+        return any(found.path.name in records for found in self.found)
+
+    def look_into(self, cluster: str) -> None:
+        """Find all its files, and read what they are.
+
+        :param cluster: the folder of the cluster that they must be of.
+        """
+        for found in self.found:
+            if found.is_odd:
+                self.foreign = f"{found.path} is {'not ' if found.is_folder else ''}a folder"
+                continue
+            if found.is_folder:
+                self._look_into_folder(found.path)
+                continue
+            self.files.append(found.path)
+            if found.is_torn:
+                continue
+            if (why := _why_foreign(found.path, found.place, self, cluster)) is not None:
+                self.foreign = why
+        self.foreign = self.foreign or _why_unproven(self)
+
+    def _look_into_folder(self, folder: StoragePath, folders: str = _UNCOMMITTED) -> None:
+        local = local_path(folder)
+        if local is not None and (local.is_symlink() or local.is_file()):
+            self.foreign = f"{folder} is no folder, or a link: what is behind it may be somebody else's"
+            return
+        for name in list_names(folder):
+            if re.fullmatch(folders, name):
+                self._look_into_folder(folder / name, _OF_TASKS.pattern)
+                self.inner.append(folder / name)
+                continue
+            if not _IN_FOLDER.fullmatch(name):
+                self.foreign = f"{folder / name} is not a file of this package"
+            self.files.append(folder / name)
+
+    def remove(self) -> None:
+        """Remove the files that ``look_into`` has found. What an error leaves, another run removes."""
+        for path in self.files:
+            remove_file(path)
+        for folder in (*self.inner, *(found.path for found in self.found if found.is_folder)):
+            remove_folder(folder)
+
+
+def find_sets(layout: Layout, kind: FileKind) -> list[FileSet]:
+    """Return the file sets of one kind, oldest first, including incomplete ones. Raises ``StorageError``."""
+    sets: dict[str, FileSet] = {}
+    # A folder that only seems to be absent would leave half of a set behind.
+    listed = {name: list_kinds(layout.root / name) for name in dict.fromkeys(place[0] for place in _PLACES[kind])}
+    for folder, pattern, is_folder in _PLACES[kind]:
+        for name, kinds in listed[folder].items():
+            torn = None if is_folder else _TORN.fullmatch(name) or _CHECKSUM.fullmatch(name)
+            if (match := pattern.fullmatch(torn[1] if torn else name)) and is_id(match[1]):
+                file_set = sets.setdefault(match[1], FileSet(kind, match[1]))
+                is_odd = kinds != {is_folder}
+                file_set.found.append(_Found(layout.root / folder / name, folder, is_folder, torn is not None, is_odd))
+    return [sets[id_] for id_ in sorted(sets)]
+
+
+def _why_foreign(path: StoragePath, folder: str, file_set: FileSet, cluster: str) -> str | None:
+    """Return why a file is not what its name says, ``None`` if it is. Row files are vouched for by their JSON file."""
+    if folder == paths.REPORTS:
+        begins = (read_file(path) or b"").startswith(HEAD.encode())
+        return None if begins else f"{path} is not a report of this package"
+    if folder not in _OWN_NAME or not path.name.endswith(".json"):
+        return None
+    try:
+        content = read_json(path, "it", MaintenanceError, part=without_moves, read=read_unless_move)
+    except MaintenanceError as error:
+        return str(error)
+    id_ = file_set.id
+    if path.name.endswith(_BEFORE_ENDING):  # a dry run has no such file
+        file_set.is_of_task |= TASK_RUN in content
+    if folder in (paths.MANIFESTS, paths.CHANGES):
+        file_set.named.add(named if isinstance(named := content.get(KAFKA_CLUSTER_ID) or None, str) else None)
+    name = _OWN_NAME[folder]
+    same = not name or (content.get(name), content.get("cluster")) == (id_, cluster)
+    try:
+        counts = folder == paths.CHANGES and content.get("dry_run") is not True  # a keep-alive's has the times, too
+        times = [parse_time(content[name]) for name in _COUNTS_FROM if counts and name in content]
+        if folder in (paths.PLANS, paths.PRUNE_PLANS):
+            file_set.expires_at = parse_time(content["expires_at"])
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return f"{path} is not what its name says"
+    file_set.until = max([*times, *([file_set.until] if file_set.until is not None else [])], default=None)
+    return None if same else f"{path} is not what its name says"
+
+
+def _why_unproven(one: FileSet) -> str | None:
+    """Return why rows may be somebody else's, ``None`` when a JSON file says that they are ours.
+
+    A backup that was killed has no manifest: then its plan says so.
+    """
+    if one.kind is not FileKind.CLEANUP:
+        return None
+    whole = [found for found in one.found if not found.is_torn]
+    vouching = {found.place for found in whole if found.path.name == f"{one.id}.json"}
+    of_backup = {paths.BACKUPS, paths.PLANS, paths.PRUNE_PLANS}
+    for folder, what, places in ((paths.PLANS, "header", {paths.PLANS}), (paths.BACKUPS, "manifest", of_backup)):
+        rows = [found.path for found in whole if found.place == folder and found.path.name.endswith(".parquet")]
+        if rows and not places & vouching:
+            return f"{rows[0]} has no {what}: nothing says that this package wrote it"
+    return None

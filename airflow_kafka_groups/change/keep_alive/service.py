@@ -1,0 +1,280 @@
+"""Keep groups alive: commit exactly the same offsets again, before the brokers forget them.
+
+In this order: list the groups; leave out those that are in use, of another kind or not due; read the offsets of the
+others; wait, so that a client that commits without membership shows itself; record what was read, and which groups are
+left alone; read again, and keep away from every group that has members or moved; commit, as long as that reading is not
+too old; read back. Where only a membership puts the brokers off, join and leave (if allowed), and read once more.
+Record the results.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import Any, Protocol
+
+from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
+from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+from airflow_kafka_groups.change.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
+from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.recorded import change_recorded
+from airflow_kafka_groups.change.restore.why_kept import Unread, why_kept
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
+from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
+from airflow_kafka_groups.kafka.admin.results import GroupListings
+from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.kafka.models import GroupListing, GroupState
+from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT, last_kept
+from airflow_kafka_groups.observe.protocols import committed_of
+from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
+from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
+
+_CHUNK_GROUPS = 100
+"""Few, so that little time passes between reading a group and committing its offsets."""
+_MEMBERSHIPS_AT_ONCE = 20
+
+
+class KeepAliveAdmin(CommitAdmin, Protocol):
+    """The part of ``GuardedAdminClient`` that this module uses."""
+
+    async def offsets_retention(self) -> OffsetsRetention:
+        """Return how long the brokers keep the offsets of a group without members."""
+
+    async def join_and_leave(self, group_id: str, topics: Sequence[str], assignors: Sequence[str]) -> None:
+        """Join a group without members, and leave it at once."""
+
+
+_OUTCOMES = {
+    ChangeOutcome.CHANGED: KeepAliveOutcome.KEPT_ALIVE,
+    ChangeOutcome.WOULD_CHANGE: KeepAliveOutcome.WOULD_KEEP_ALIVE,
+    ChangeOutcome.KEPT: KeepAliveOutcome.LEFT_ALONE,
+    ChangeOutcome.UNCHANGED: KeepAliveOutcome.LEFT_ALONE,
+    ChangeOutcome.FAILED: KeepAliveOutcome.FAILED,
+    ChangeOutcome.UNKNOWN: KeepAliveOutcome.UNKNOWN,
+}
+
+
+async def keep_alive(
+    admin: KeepAliveAdmin,
+    layout: Layout,
+    request: KeepAliveRequest,
+    *,
+    protects: Callable[[str], bool],
+    dry_run: bool,
+    progress: Progress = ignore_progress,
+    now: Callable[[], datetime] = utc_now,
+) -> KeepAliveReport:
+    """Keep the due groups of a request alive.
+
+    :param protects: whether the connection protects a group; such a group is left alone.
+    :param dry_run: only report what would be done.
+
+    Raises ``ConfigurationError`` if the retention is not known, ``MaintenanceError`` or ``StorageError`` before
+    anything is committed if the previous offsets cannot be recorded, and ``KafkaGroupsError``. Groups that fail are in
+    the report.
+    """
+    clock = BrokerClock.of(
+        await _retention(admin, request.offsets_retention_minutes),
+        margin_seconds=request.margin_seconds,
+        interval_seconds=request.interval_seconds,
+    )
+    began = now()
+    listings = await admin.list_groups()
+    cluster_id = await admin.cluster_id()
+    kept_at = await asyncio.to_thread(last_kept, layout, began - clock.retention, cluster_id)
+    found: dict[str, GroupKeepAlive] = {}
+    due: dict[str, Remedy] = {}
+    left: dict[str, str] = {}
+    for group_id in request.select(listings):
+        sorted_out = _sort_out(group_id, listings, request, clock, kept_at.get(group_id), began, protects(group_id))
+        if isinstance(sorted_out, Remedy):
+            due[group_id] = sorted_out
+            continue
+        found[group_id] = sorted_out
+        if sorted_out.outcome is not KeepAliveOutcome.NOT_DUE:  # such a group has a record that counts still
+            left[group_id] = sorted_out.reason
+    path = None
+    if due or (left and not dry_run):  # a clean-up spares what is recorded, whatever was done about it
+        wanted_at = await asyncio.to_thread(latest_known_time, layout, began, cluster_id)
+        recorded = await change_recorded(
+            admin,
+            layout,
+            WHAT,
+            partial(_propose, admin, list(due), left, request.observe_seconds),
+            protects=protects,
+            dry_run=dry_run,
+            apply=partial(_apply, admin, due, request.assignors, dry_run, progress),
+            facts={
+                KEPT_AT: wanted_at.isoformat(),
+                KEPT_UNTIL: (wanted_at + clock.retention).isoformat(),
+                KAFKA_CLUSTER_ID: cluster_id,
+            },
+        )
+        path = recorded.path
+        for result in recorded.results:
+            if result.group_id in left:
+                continue
+            done = result.outcome is ChangeOutcome.CHANGED
+            found[result.group_id] = GroupKeepAlive(
+                group_id=result.group_id,
+                outcome=_outcome_of(result),
+                reason=result.reason,
+                not_before=clock.not_before(began if done else kept_at.get(result.group_id)),
+                partitions=result.partitions,
+            )
+    return KeepAliveReport(
+        groups=[found[group_id] for group_id in sorted(found)],
+        clock=clock,
+        missing_brokers={str(where): str(error) for where, error in listings.errors.items()},
+        path=path,
+    )
+
+
+def _outcome_of(result: ChangeResult) -> KeepAliveOutcome:
+    """Return the outcome of a change; nobody left a group alone that could not be read: brokers may forget it."""
+    return KeepAliveOutcome.FAILED if isinstance(result.reason, Unread) else _OUTCOMES[result.outcome]
+
+
+async def _retention(admin: KeepAliveAdmin, given: int | None) -> int:
+    """Return the retention in minutes: the smaller of what the brokers report and what the caller knows."""
+    try:
+        reported = await admin.offsets_retention()
+    except KafkaGroupsError as exc:
+        known, why = None, str(exc)
+    else:
+        known, why = reported.minutes, "; ".join(map(str, reported.errors.values())) or "no broker reported it"
+    if known is None and given is None:
+        raise ConfigurationError(
+            "offsets_retention_minutes",
+            None,
+            f"the brokers do not report {OFFSETS_RETENTION} ({why}): pass it, or allow DescribeConfigs on the cluster",
+        )
+    return min(minutes for minutes in (known, given) if minutes is not None)
+
+
+def _sort_out(
+    group_id: str,
+    listings: GroupListings,
+    request: KeepAliveRequest,
+    clock: BrokerClock,
+    kept_at: datetime | None,
+    now: datetime,
+    protected: bool,
+) -> Remedy | GroupKeepAlive:
+    """Return what a due group needs, or the result of a group that is left alone for now.
+
+    :param protected: whether the connection protects it, so that no membership is made in any case.
+    """
+    result = partial(GroupKeepAlive, group_id=group_id, not_before=clock.not_before(kept_at))
+    listing: GroupListing | None = listings.get(group_id)
+    if listing is None:
+        doubt = "no broker lists it, but some did not answer" if listings.errors else "it does not exist"
+        hint = "the brokers have forgotten it, or it was never there"
+        return result(outcome=KeepAliveOutcome.MISSING, reason=f"{doubt}: {hint}", not_before=None)
+    if listing.state not in (GroupState.EMPTY, GroupState.UNKNOWN):
+        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is in use: state {listing.state.value}")
+    remedy = remedy_for(listing.type, listing.protocol_type)
+    if remedy is None:
+        kind = f"a {listing.type.value} group of the protocol {listing.protocol_type!r}"
+        return result(outcome=KeepAliveOutcome.LEFT_ALONE, reason=f"it is {kind}")
+    if not clock.is_due(kept_at, now):
+        return result(outcome=KeepAliveOutcome.NOT_DUE, reason="it was kept alive recently enough")
+    if remedy is Remedy.MEMBERSHIP and not (request.allow_membership or protected):
+        reason = "brokers count from when its last member left, and a commit does not change that: allow_membership"
+        return result(outcome=KeepAliveOutcome.NEEDS_MEMBERSHIP, reason=reason)
+    return remedy
+
+
+async def _propose(
+    admin: KeepAliveAdmin, group_ids: list[str], left: Mapping[str, str], observe_seconds: float
+) -> list[Change]:
+    changes = [Change(group_id=group_id, kept=reason) for group_id, reason in left.items()]
+    if not group_ids:
+        return changes
+    for group_id, read in (await committed_of(admin, group_ids)).items():
+        if read.error is not None or read.value is None:
+            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
+            continue
+        before = commits_in(read.value)
+        kept = None if before else "it has no committed offsets"
+        changes.append(Change(group_id=group_id, before=before, after=before, kept=kept))
+    await asyncio.sleep(observe_seconds)
+    return changes
+
+
+async def _apply(
+    admin: KeepAliveAdmin,
+    due: Mapping[str, Remedy],
+    assignors: Sequence[str],
+    dry_run: bool,
+    progress: Progress,
+    changes: list[Change],
+) -> list[ChangeResult]:
+    results = await apply_changes(
+        admin,
+        changes,
+        dry_run=dry_run,
+        rewrite=True,
+        chunk_groups=_CHUNK_GROUPS,
+        max_read_age_seconds=MAX_READ_AGE_SECONDS,
+        progress=progress,
+    )
+    proposed = {change.group_id: change for change in changes}
+    written = [result for result in results if result.outcome is ChangeOutcome.CHANGED]
+    visits = [proposed[result.group_id] for result in written if due[result.group_id] is Remedy.MEMBERSHIP]
+    visited = await _visit_all(admin, visits, assignors, progress)
+    return [replace(result, **visited.get(result.group_id, {})) for result in results]
+
+
+async def _visit_all(
+    admin: KeepAliveAdmin, changes: Sequence[Change], assignors: Sequence[str], progress: Progress
+) -> dict[str, dict[str, Any]]:
+    room = asyncio.Semaphore(_MEMBERSHIPS_AT_ONCE)
+    found: dict[str, dict[str, Any]] = {}
+
+    async def visit(change: Change) -> None:
+        async with room:
+            outcome, reason = await _visit(admin, change, assignors)
+        found[change.group_id] = {"outcome": outcome, "reason": reason}
+        progress("join", len(found), len(changes))
+
+    async with asyncio.TaskGroup() as tasks:
+        for change in changes:
+            tasks.create_task(visit(change))
+    return found
+
+
+async def _visit(admin: KeepAliveAdmin, change: Change, assignors: Sequence[str]) -> tuple[ChangeOutcome, str]:
+    """Join and leave a group, and look at it right before and afterwards."""
+    try:
+        if (reason := await _look(admin, change)) is not None:
+            return ChangeOutcome.KEPT, reason
+        failure: KafkaGroupsError | None = None
+        try:
+            await admin.join_and_leave(change.group_id, _topics_of(change.before), assignors)
+        except KafkaGroupsError as exc:
+            failure = exc
+        reason = await _look(admin, change)
+    except KafkaGroupsError as exc:
+        return ChangeOutcome.UNKNOWN, f"it cannot be read after its offsets were committed again: {exc}"
+    if isinstance(reason, Unread):
+        return ChangeOutcome.UNKNOWN, f"it cannot be read after its offsets were committed again: {reason}"
+    if reason is not None:
+        return ChangeOutcome.KEPT, f"somebody used it meanwhile: {reason}"
+    if failure is not None:
+        return ChangeOutcome.FAILED, f"its offsets were committed again, but the join failed: {failure}"
+    return ChangeOutcome.CHANGED, "committed again, joined and left, and verified"
+
+
+async def _look(admin: KeepAliveAdmin, change: Change) -> str | None:
+    described, now = await read_groups(admin, [change.group_id])
+    return why_kept(change, described.get(change.group_id), now.get(change.group_id))
+
+
+def _topics_of(where: Iterable[Any]) -> list[str]:
+    return sorted({partition.topic for partition in where})

@@ -1,0 +1,298 @@
+"""Making a plan from verdicts: stale groups are checked again, sorted, and limited to the caps.
+
+A group is planned only if all of this holds: its verdict is ``stale``; the verdict is about this snapshot's observation
+of it; the first rule that matches it deletes; it was idle and observed for as long as that *rule* requires (not only
+the job); no pattern keeps it; in the snapshot it was Empty, without members, of an eligible type, and read without
+errors; and its owner had the notice that the rule demands. All others are kept, with the reason.
+
+Caps truncate the plan instead of rejecting it: the longest idle groups come first, so that a large clean-up proceeds
+run by run. Exceeding ``max_share`` also adds a warning, because most of a cluster looking stale is suspicious.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.objections import (
+    doubt,
+    keep,
+    keep_alive,
+    keep_by_verdict,
+    keep_reset,
+    keep_unnoticed,
+)
+from airflow_kafka_groups.change.plan.rulings import RuledGroups
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.judge.policy.notice import Notice
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.journal.history import History, IdleReset
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups, planned_schema
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdict, Verdicts
+from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, recorded_view
+from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, SnapshotReader
+from airflow_kafka_groups.shown import first_of
+from airflow_kafka_groups.storage.arrow_values import column
+from airflow_kafka_groups.storage.ids import CLOCK_SLACK, new_id
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+
+_SHORT_IDLE_SECONDS = 3_600.0
+
+
+def make_plan(
+    verdicts: Verdicts,
+    snapshot: SnapshotReader,
+    policy: PlanPolicy,
+    now: datetime,
+    history: History | None = None,
+    notes: Sequence[str] = (),
+    *,
+    owners: OwnerRules = NO_OWNERS,
+    notices: Mapping[str, Notice] | None = None,
+    kept_alive: Mapping[str, KeptAlive] | None = None,
+    trial: bool = False,
+) -> DeletionPlan:
+    """Make a plan, which may be empty.
+
+    :param now: the current time, with a zone.
+    :param history: the journal: every deletion and every proof of life resets a group's idle time. Default: none.
+    :param notes: warnings of the caller, such as the floors of the site that changed the policy. Default: none.
+    :param owners: how owners are found. Default: there are none.
+    :param notices: the notices that were given, by group. Default: none.
+    :param kept_alive: the groups of keep-alive runs, which are not deleted. Default: none.
+    :param trial: whether it is none of the cluster's runs until it is applied. Default false.
+
+    Raises ``PlanError`` if the snapshot is incomplete, too old, lacks its Kafka cluster id, if topics may be hidden
+    from its user, or if the job bridged longer gaps than the policy allows or did not read the log of commits that the
+    policy requires.
+    """
+    manifest = snapshot.manifest
+    expires_at = require_usable(manifest, policy, now)
+    if (group_id := verdicts.twice()) is not None:
+        raise PlanError(f"group {group_id!r} has two verdicts: run the Spark job again")
+    _require_judged(manifest, policy, verdicts.judged_by)
+    ruled = RuledGroups(verdicts, snapshot, policy, owners)
+    objections = _Objections(
+        ruled,
+        policy,
+        policy.groups.refused(verdicts.group_ids),
+        {} if history is None else history.idle_resets(),
+        notices or {},
+        kept_alive or {},
+    )
+    by_verdict: Counter[str] = Counter()
+    candidates: list[_Candidate] = []
+    kept: list[KeptGroup] = []
+    strangers = 0
+    for number, (verdict, group) in enumerate(_side_by_side(verdicts, snapshot.summaries())):
+        by_verdict[verdict.verdict] += 1
+        ruling = ruled.rulings[number]
+        strangers += group is None
+        against = objections.by_record(number, verdict)
+        if against is None and group is None:
+            against = keep(verdict.group_id, KeptName.DOUBT, "judged, but not in the snapshot")
+        elif against is None and group is not None:
+            against = objections.by_snapshot(number, verdict, group)
+        if against is not None:
+            kept.append(against)
+        elif group is not None:
+            candidates.append(
+                _Candidate(
+                    group.group_id,
+                    *objections.counted(verdict),
+                    number,
+                    group,
+                    ruling.rule.name,
+                    ruling.undecided,
+                )
+            )
+    unjudged = max(manifest.groups - (len(verdicts) - strangers), 0)
+    planned, over, warnings = capped(candidates, manifest.groups, policy)
+    kept.extend(over)
+    fast, unknown_growth = ruled.growth()
+    grown = first_of([each.sentence() for each in fast], "families grow faster than is allowed")
+    warnings += [*_short_idle_times(planned, ruled), *grown, *unknown_growth]
+    if unjudged:
+        warnings.append(f"{unjudged} group(s) of the snapshot have no verdict: they are kept")
+    counts = _counts(manifest, by_verdict, kept, len(planned), unjudged)
+    evidence = verdicts.judged_by.evidence
+    return DeletionPlan(
+        plan_id=new_id(now),
+        cluster=manifest.cluster,
+        kafka_cluster_id=manifest.kafka_cluster_id or "",
+        snapshot_id=manifest.snapshot_id,
+        created_at=now,
+        expires_at=expires_at,
+        policy=policy,
+        counts=counts,
+        warnings=(*notes, *warnings),
+        groups=_planned(planned, verdicts, ruled),
+        kept=[ruled.describe(group) for group in kept],
+        view=recorded_view(manifest.view, f"snapshot {manifest.snapshot_id}"),
+        evidence={**evidence.to_json(), "sentence": evidence.sentence(manifest, policy.longest_idle_seconds)},
+        families=ruled.families(manifest.observed_at, {candidate.number for candidate in planned}, fast),
+        trial=trial,
+    )
+
+
+def _require_judged(manifest: SnapshotManifest, policy: PlanPolicy, judged_by: JudgedBy) -> None:
+    """Raise ``PlanError`` if the job judged by less than the policy demands."""
+    gap, allowed = judged_by.max_gap_seconds, policy.max_gap_seconds
+    if allowed and not (gap and gap <= allowed):
+        used = "an unknown --max-gap-seconds" if gap is None else f"--max-gap-seconds {gap:g}{'' if gap else ' (none)'}"
+        raise PlanError(
+            f"snapshot {manifest.snapshot_id} was judged with {used}; the policy's max_gap_seconds is {allowed:g}: run "
+            "the Spark job with that value"
+        )
+    missing = judged_by.evidence.gap(manifest, policy.longest_idle_seconds)
+    if policy.require_commit_log and missing:
+        raise PlanError(
+            f"snapshot {manifest.snapshot_id}: {missing}. The policy requires the log of commits (require_commit_log)"
+        )
+
+
+def require_usable(manifest: SnapshotManifest, policy: PlanPolicy, now: datetime) -> datetime:
+    """Return the time until which a snapshot may be planned from, or raise ``PlanError``.
+
+    :param now: the current time, with a zone.
+    """
+    snapshot_id = manifest.snapshot_id
+    if not manifest.complete:
+        missing = ", ".join(manifest.missing_brokers) or "unknown"
+        raise PlanError(f"snapshot {snapshot_id} is incomplete (missing from the listing: {missing}): take a new one")
+    if not manifest.kafka_cluster_id:
+        raise PlanError(f"snapshot {snapshot_id} lacks the id of its Kafka cluster: it cannot be planned from")
+    if not (manifest.sees_all_topics or policy.allow_hidden_topics):
+        raise PlanError(f"snapshot {snapshot_id}: {HIDDEN_TOPICS}")
+    if manifest.observed_at > now + CLOCK_SLACK:
+        raise PlanError(f"snapshot {snapshot_id} is from the future ({manifest.observed_at}): check the clocks")
+    # The age counts from when the first part of the snapshot was read.
+    if now - manifest.started_at > PLANNED_WITHIN:
+        raise PlanError(
+            f"snapshot {snapshot_id} is older than {show_duration(PLANNED_WITHIN.total_seconds())}: what other "
+            "connections have shown of its groups since may be gone. Take a new one"
+        )
+    expires_at = manifest.started_at + timedelta(seconds=policy.max_plan_age_seconds)
+    if now >= expires_at:
+        age, most = (now - manifest.started_at).total_seconds(), policy.max_plan_age_seconds
+        which = f"{snapshot_id}, of {show_duration(round(age))} ago where {show_duration(most)} is the limit,"
+        raise PlanError(f"snapshot {which} is older than max_plan_age_seconds allows: take a new one")
+    return expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class _Objections:
+    """What may speak against a group, beside the caps. ``number`` is the group's place among the verdicts."""
+
+    ruled: RuledGroups
+    policy: PlanPolicy
+    refused: Mapping[str, str]
+    resets: Mapping[str, IdleReset]
+    notices: Mapping[str, Notice]
+    kept_alive: Mapping[str, KeptAlive]
+
+    def by_record(self, number: int, verdict: Verdict) -> KeptGroup | None:
+        """Return the group as kept if its verdict, its rule, or what is on record of it is against a deletion."""
+        is_on_record = verdict.group_id in self.resets or verdict.group_id in self.kept_alive
+        least_idle = self.ruled.idle_seconds(number) if is_on_record else 0.0
+        return (
+            keep_by_verdict(verdict, self.ruled.rulings[number], self.refused)
+            or keep_alive(verdict, least_idle, self.kept_alive)
+            or keep_reset(verdict, least_idle, self.resets)
+        )
+
+    def counted(self, verdict: Verdict) -> tuple[datetime | None, float | None, str]:
+        """Return since when a group counts as idle, for how many seconds, and why: from the record of a restore, too.
+
+        A pruning may remove that while the plan waits, and its policy may demand a longer idle time by then.
+        """
+        since, idle = verdict.idle_since, verdict.idle_seconds
+        kept = self.kept_alive.get(verdict.group_id)
+        if kept is None or since is None or idle is None:
+            return since, idle, verdict.reason
+        since = max(since, kept.at)
+        if (shorter := (verdict.observed_at - since).total_seconds()) >= idle:
+            return since, idle, verdict.reason
+        counted = f"{show_duration(int(shorter))} since {kept.what} of {kept.at.isoformat()} count"
+        return since, shorter, f"{verdict.reason}; {counted}"
+
+    def by_snapshot(self, number: int, verdict: Verdict, group: GroupSummary) -> KeptGroup | None:
+        """Return the group as kept if the snapshot is against a deletion, or its owner had no notice."""
+        if (objection := doubt(group, verdict)) is not None:
+            return keep(group.group_id, KeptName.DOUBT, objection)
+        demands = self.ruled.notice_rule(number)
+        if not demands.notice_seconds and verdict.group_id not in self.notices:
+            return None
+        rule, owner = self.ruled.rulings[number].rule, self.ruled.owner(number)
+        on_record = self.notices, self.resets, self.kept_alive
+        return keep_unnoticed(group, verdict, rule, demands, *on_record, owner, self.policy.contact_of(owner))
+
+
+class _Candidate(NamedTuple):
+    """A group that nothing speaks against: where its verdict is, what the snapshot has of it, and the rules."""
+
+    group_id: str
+    idle_since: datetime | None
+    idle_seconds: float | None
+    reason: str
+    number: int
+    summary: GroupSummary
+    rule: str
+    undecided: tuple[str, ...]
+
+
+def _side_by_side(verdicts: Verdicts, groups: Iterator[GroupSummary]) -> Iterator[tuple[Verdict, GroupSummary | None]]:
+    """Yield each verdict with the group of the snapshot that it is about. Both are sorted by group id."""
+    group = next(groups, None)
+    for verdict in verdicts:
+        while group is not None and group.group_id < verdict.group_id:
+            group = next(groups, None)
+        yield verdict, group if group is not None and group.group_id == verdict.group_id else None
+
+
+def _planned(candidates: Sequence[_Candidate], verdicts: Verdicts, ruled: RuledGroups) -> PlannedGroups:
+    """Return the columns of the planned groups: what was found about each, what was judged, and by which rule."""
+    import pyarrow as pa
+
+    schema = planned_schema()
+    numbers = [candidate.number for candidate in candidates]
+    judged = verdicts.table.take(column(numbers, pa.int64()))
+    columns: dict[str, Any] = {name: judged[name] for name in schema.names if name in judged.column_names}
+    for name in ("group_id", "group_type", "protocol_type", "state", "partitions", "fingerprint"):
+        values = [getattr(candidate.summary, name) for candidate in candidates]
+        columns[name] = column(values, schema.field(name).type)
+    columns["idle_since"] = column([each.idle_since for each in candidates], schema.field("idle_since").type)
+    columns["idle_seconds"] = column([each.idle_seconds for each in candidates], pa.float64())
+    for name, values in ruled.columns(numbers, [candidate.reason for candidate in candidates]).items():
+        columns[name] = column(values, pa.string())
+    return PlannedGroups(pa.table([columns[name] for name in schema.names], schema=schema).combine_chunks())
+
+
+def _short_idle_times(planned: Sequence[_Candidate], ruled: RuledGroups) -> list[str]:
+    """Return a warning if a rule by which a group is planned requires a short idle time only."""
+    shortest = min((ruled.rulings[each.number].rule.min_idle_seconds for each in planned), default=_SHORT_IDLE_SECONDS)
+    if shortest >= _SHORT_IDLE_SECONDS:
+        return []
+    short = show_duration(shortest)
+    return [f"min_idle_seconds is {short}: groups whose consumers are briefly down look stale. A week is 7d"]
+
+
+def _counts(
+    manifest: SnapshotManifest, by_verdict: Counter[str], kept: Sequence[KeptGroup], planned: int, unjudged: int
+) -> dict[str, int]:
+    by_reason = Counter(group.verdict for group in kept)
+    counts = {"found": manifest.groups, **{name.value: by_verdict.pop(name, 0) for name in VerdictName}}
+    if by_verdict:
+        counts["other"] = sum(by_verdict.values())
+    counts.update({name.value: by_reason.get(name, 0) for name in KeptName})
+    return {**counts, "unjudged": unjudged, "planned": planned}

@@ -1,0 +1,157 @@
+"""Why a plan keeps a group that the job found stale, or does not plan it at all. Pure; every doubt keeps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.judge.policy.matching import Ruling
+from airflow_kafka_groups.judge.policy.notice import Notice, why_not_noticed
+from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.kafka.models import GroupState
+from airflow_kafka_groups.kafka.models.group_types import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.ledger.journal.history import IdleReset
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup
+from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.ledger.verdicts import Verdict
+from airflow_kafka_groups.observe.snapshot.reader import GroupSummary
+
+COUNTS_ANEW = "its idle time counts from then on"
+"""How the reason ends of a group that needs time, and no edit of a pattern."""
+
+_STALE, _EMPTY = VerdictName.STALE.value, GroupState.EMPTY.value
+
+
+def keep(group_id: str, why: str, reason: str) -> KeptGroup:
+    """Return a group that is kept."""
+    return KeptGroup(group_id=group_id, verdict=str(why), reason=reason)
+
+
+def keep_by_verdict(verdict: Verdict, ruling: Ruling, refused: Mapping[str, str]) -> KeptGroup | None:
+    """Return the group as kept if its verdict, a pattern or its rule is against a deletion.
+
+    :param refused: the groups that the plan's patterns refuse, with the reason. No rule overrides these.
+    """
+    if verdict.verdict != _STALE:
+        return keep(verdict.group_id, verdict.verdict, verdict.reason)
+    if (reason := refused.get(verdict.group_id)) is not None:
+        name = KeptName.PROTECTED if reason.startswith("protected") else KeptName.EXCLUDED
+        return keep(verdict.group_id, name, reason)
+    rule = ruling.rule
+    if not rule.deletes:
+        name = KeptName.REPORTED if rule.action is RuleAction.REPORT else KeptName.BY_RULE
+        return keep(verdict.group_id, name, f"rule {rule.name!r} says {rule.action.value}{_may_match(ruling)}")
+    idle = verdict.idle_seconds
+    if idle is None or not math.isfinite(idle) or verdict.idle_since is None:
+        return keep(verdict.group_id, KeptName.DOUBT, "the verdict lacks the group's idle time")
+    # Both must agree; if the job contradicts itself, the shorter time counts.
+    idle = min(idle, (verdict.observed_at - verdict.idle_since).total_seconds())
+    if idle >= rule.min_idle_seconds and verdict.observations >= rule.min_observations:
+        return None
+    by_arguments = rule.name == ARGUMENTS_RULE
+    name = KeptName.DOUBT if by_arguments else KeptName.WAITING
+    who = "the policy" if by_arguments else f"rule {rule.name!r}"
+    if idle < rule.min_idle_seconds:
+        found = f"idle for {show_duration(max(int(idle), 0))}; {who} requires {show_duration(rule.min_idle_seconds)}"
+    else:
+        found = f"seen in {verdict.observations} snapshot(s); {who} requires {rule.min_observations}"
+    return keep(verdict.group_id, name, f"{found}{_may_match(ruling)}")
+
+
+def _may_match(ruling: Ruling) -> str:
+    if not ruling.undecided:
+        return ""
+    rules = ", ".join(map(repr, ruling.undecided))
+    return f"; the type, the topics or the last client that {rules} asks for are not known"
+
+
+def keep_alive(verdict: Verdict, least_idle: float, kept_alive: Mapping[str, KeptAlive]) -> KeptGroup | None:
+    """Keep what somebody keeps alive or restored; afterwards, its idle time counts from the last such run.
+
+    :param least_idle: the idle time that the deletion asks for, in seconds.
+    """
+    kept = kept_alive.get(verdict.group_id)
+    if kept is None or not kept.holds(verdict.observed_at, verdict.observed_at, least_idle):
+        return None
+    reason = f"{kept.what} of {kept.at.isoformat()} wants it to stay: {COUNTS_ANEW}"
+    return keep(verdict.group_id, KeptName.EXCLUDED, reason)
+
+
+def keep_reset(verdict: Verdict, least_idle: float, resets: Mapping[str, IdleReset]) -> KeptGroup | None:
+    """Keep what was deleted or found in use too short a while ago; its snapshots may not show it.
+
+    :param least_idle: the idle time that the deletion asks for, in seconds.
+    :param resets: when idle times restarted, by the journal.
+    """
+    reset = resets.get(verdict.group_id)
+    if reset is None or reset.has_passed(verdict.observed_at, least_idle):
+        return None
+    return keep(verdict.group_id, KeptName.DOUBT, f"{reset.reason}: {COUNTS_ANEW}")
+
+
+def doubt(group: GroupSummary, verdict: Verdict) -> str | None:
+    """Return the objection in the snapshot to deleting the group, or ``None``."""
+    if group.error is not None:
+        return f"could not be read: {group.error}"
+    if verdict.observed_at != group.observed_at:
+        return "the verdict is about another observation"
+    if group.group_type not in JUDGED_TYPES:
+        return f"groups of type {group.group_type!r} are not eligible"
+    if group.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+        return f"its protocol type is {group.protocol_type!r}: another program stores its state in it"
+    if group.state != _EMPTY:
+        return f"its state was {group.state}"
+    if group.members != 0:
+        return "it had members, or their number is unknown"
+    if group.partitions == 0:
+        return "no committed offset is visible"
+    return None
+
+
+def keep_unnoticed(
+    group: GroupSummary,
+    verdict: Verdict,
+    rule: Rule,
+    demands: Rule,
+    notices: Mapping[str, Notice],
+    resets: Mapping[str, IdleReset],
+    kept_alive: Mapping[str, KeptAlive],
+    owner: str | None,
+    contact: str | None,
+) -> KeptGroup | None:
+    """Keep a group whose owner has not had the notice that its rule demands for long enough.
+
+    :param verdict: the job's verdict. It must be about the time after the notice period.
+    :param demands: the rule with the longest notice: its own, or one before it that the deletion, which knows less of
+        the group, asks for.
+    :param resets: when idle times restarted, by the journal.
+    :param kept_alive: the groups of keep-alive runs; their idle times count from the run.
+    :param contact: where its owner is notified.
+    """
+    reset, signs = resets.get(verdict.group_id), [verdict.idle_since]
+    signs.append(None if reset is None else reset.at)
+    signs.append(None if (kept := kept_alive.get(verdict.group_id)) is None else kept.at)
+    alive_at = max(sign for sign in signs if sign is not None)
+    why = why_not_noticed(
+        notices.get(verdict.group_id),
+        demands.notice_seconds,
+        fingerprint=group.fingerprint,
+        at=verdict.observed_at,
+        alive_at=alive_at,
+        owner=owner,
+        contact=contact,
+    )
+    if why is None:
+        return None
+    who = f"rule {demands.name!r}{'' if demands.name == rule.name else ', which may match it,'}"
+    return KeptGroup(
+        group_id=verdict.group_id,
+        verdict=KeptName.NOTICE.value,
+        reason=f"{why}; {who} demands it" if demands.notice_seconds else why,
+        group_type=verdict.group_type,
+        idle_since=alive_at.isoformat(),
+        fingerprint=group.fingerprint,
+    )

@@ -1,0 +1,265 @@
+"""Planning a pruning from what is in the storage: snapshots, the policy, the journal and the site's floors.
+
+A topic of a group is planned only if nothing speaks against the group or the topic (``objections``). All others are
+kept, with the reason. Caps count groups, the longest idle first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from airflow_kafka_groups.change.plan.caps import capped
+from airflow_kafka_groups.change.plan.make_plan import require_usable
+from airflow_kafka_groups.change.prune_topics.judging import JudgedGroup, UnreadTopic, judge
+from airflow_kafka_groups.change.prune_topics.objections import Objections, evidence_of
+from airflow_kafka_groups.change.prune_topics.resets import Resets
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of
+from airflow_kafka_groups.judge.policy.owners import NO_OWNERS, OwnerRules
+from airflow_kafka_groups.judge.policy.plan_policy import ARGUMENTS_RULE, PlanPolicy
+from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
+from airflow_kafka_groups.kafka.models import GroupId
+from airflow_kafka_groups.ledger.audit import read_history
+from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
+from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.observe.cluster_view import recorded_view
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
+from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
+from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
+
+
+def plan_topics(
+    layout: Layout,
+    policy: PlanPolicy,
+    floors: SiteFloors,
+    *,
+    snapshot_id: str | None = None,
+    file: PolicyFile | None = None,
+    now: datetime | None = None,
+) -> tuple[PrunePlan, StoragePath]:
+    """Make a plan within the site's floors, and write it; return it with its path.
+
+    :param policy: the limits that were asked for.
+    :param floors: what the site demands; it counts for a policy file, too.
+    :param snapshot_id: the newest snapshot to judge by. Default: the newest complete one.
+    :param file: the policy file whose rules decide. Default: none, so that the policy's patterns and idle time count.
+    :param now: the current time. Default: the clock's.
+
+    Raises ``PlanError``, ``PolicyError`` for a policy file of other clusters, ``SnapshotError``, ``JournalError``,
+    ``StorageError``, or ``MaintenanceError`` for a damaged record of a keep-alive run; no plan is written then.
+    """
+    bounded, bound = floors.within(policy, file, layout.cluster)
+    if bounded.require_commit_log:
+        raise PlanError(
+            "the log of commits is required (require_commit_log), and topics are judged without it: nothing is pruned"
+        )
+    newest = latest_manifest(layout, to_judge=True).snapshot_id if snapshot_id is None else snapshot_id
+    snapshot = SnapshotReader(layout, newest)
+    at = now or utc_now()
+    expires_at = require_usable(snapshot.manifest, bounded, at)
+    cluster_id = snapshot.manifest.kafka_cluster_id
+    planning = _Planning(
+        policy=bounded,
+        rules=_rules(bounded, floors.min_idle_seconds or 0.0),
+        owners=NO_OWNERS if file is None else file.owners,
+        objections=Objections(
+            patterns=bounded.groups,
+            resets=Resets(read_history(layout, cluster_id)),
+            kept_alive=KeepAliveRecords(layout, cluster_id).read(),
+            now=at,
+        ),
+    )
+    planned, kept, counts, warnings = planning.sort_out(layout, snapshot)
+    plan = PrunePlan(
+        plan_id=new_id(at),
+        cluster=layout.cluster,
+        kafka_cluster_id=cluster_id or "",
+        snapshot_id=snapshot.manifest.snapshot_id,
+        created_at=at,
+        expires_at=expires_at,
+        policy=bounded,
+        counts=counts,
+        warnings=(*bound, *floors.warnings(), *(file.warnings if file else ()), *warnings),
+        groups=planned,
+        kept=kept,
+        view=recorded_view(snapshot.manifest.view, f"snapshot {snapshot.manifest.snapshot_id}"),
+    )
+    return plan, save_prune_plan(layout, plan)
+
+
+def _rules(policy: PlanPolicy, least: float) -> tuple[Rule, ...]:
+    """Return the rules with at least this idle time where they prune."""
+    rules = policy.rules or (
+        Rule(
+            name=ARGUMENTS_RULE,
+            action=RuleAction.PRUNE_TOPICS,
+            min_idle_seconds=policy.min_idle_seconds,
+            min_observations=policy.min_observations,
+        ),
+    )
+    longer = (replace(rule, min_idle_seconds=max(rule.min_idle_seconds, least)) for rule in rules)
+    return tuple(new if rule.prunes else rule for rule, new in zip(rules, longer, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A group with topics that nothing speaks against, the longest idle first."""
+
+    group_id: str
+    idle_seconds: float
+    rule: str
+    topics: Sequence[PlannedTopic]
+    undecided: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Planning:
+    policy: PlanPolicy
+    rules: tuple[Rule, ...]
+    owners: OwnerRules
+    objections: Objections
+
+    def sort_out(
+        self, layout: Layout, snapshot: SnapshotReader
+    ) -> tuple[list[PlannedTopic], list[TopicToKeep], dict[str, int], list[str]]:
+        """Return the topics to prune, the others without subscription, the counts and warnings."""
+        subscriptions = read_subscriptions(layout, snapshot.manifest)
+        subscribed, committed = subscriptions.proven, snapshot.topics()
+        unread = {id_: topics for id_, topics in subscribed.items() if not committed.get(id_, frozenset()) <= topics}
+        groups = self._judged(layout, snapshot, unread)
+        rulings = self._rulings(groups, committed)
+        kept: list[TopicToKeep] = []
+        candidates = [
+            candidate
+            for group, (ruling, owner) in zip(groups, rulings, strict=True)
+            if (candidate := self._sort_out_group(group, ruling, owner, kept)) is not None
+        ]
+        within, over, warnings = capped(candidates, snapshot.manifest.groups, self.policy, what="have topics to prune")
+        reasons = {group.group_id: group.reason.removeprefix("stale, but ") for group in over}
+        kept += [
+            TopicToKeep(
+                group_id=item.group_id,
+                topic=item.topic,
+                verdict=KeptTopic.OVER_CAP.value,
+                reason=reasons[item.group_id],
+                rule=item.rule,
+                owner=item.owner,
+            )
+            for candidate in candidates
+            if candidate.group_id in reasons
+            for item in candidate.topics
+        ]
+        planned = [item for candidate in within for item in candidate.topics]
+        found = Counter(item.verdict for item in kept)
+        counts = {
+            "found": snapshot.manifest.groups,
+            "subscriptions_known": len(subscribed),
+            "with_unread_topics": len(groups),
+            "unread_topics": sum(len(group.topics) for group in groups),
+            **{verdict.value: found.get(verdict.value, 0) for verdict in KeptTopic},
+            "planned_groups": len(within),
+            "planned": len(planned),
+            "planned_partitions": sum(len(item.partitions) for item in planned),
+        }
+        kept.sort(key=lambda item: (item.group_id, item.topic))
+        return planned, kept, counts, [*warnings, *self._warnings(snapshot)]
+
+    def _judged(
+        self, layout: Layout, snapshot: SnapshotReader, unread: Mapping[GroupId, frozenset[str]]
+    ) -> list[JudgedGroup]:
+        pruning = [rule for rule in self.rules if rule.prunes]
+        gap = self.policy.max_gap_seconds
+        return list(
+            judge(
+                layout,
+                snapshot,
+                unread,
+                enough=timedelta(seconds=max((rule.min_idle_seconds for rule in pruning), default=0.0)),
+                observations=max((rule.min_observations for rule in pruning), default=1),
+                max_gap=timedelta(seconds=gap) if gap else None,
+            )
+        )
+
+    def _rulings(
+        self, groups: Sequence[JudgedGroup], committed: Mapping[GroupId, frozenset[str]]
+    ) -> list[tuple[Ruling, str | None]]:
+        facts = [
+            facts_of(
+                group.newest.group_id,
+                self.owners,
+                group_type=group.newest.group_type,
+                topics=committed[group.newest.group_id],
+            )
+            for group in groups
+        ]
+        rulings = RuleMatcher(self.rules).rule_all(facts)
+        return [(ruling, ruling.rule.owner or each.owner) for ruling, each in zip(rulings, facts, strict=True)]
+
+    def _sort_out_group(
+        self, group: JudgedGroup, ruling: Ruling, owner: str | None, kept: list[TopicToKeep]
+    ) -> _Candidate | None:
+        rule, newest = ruling.rule, group.newest
+        name = rule.name if self.policy.rules else None
+        against = self.objections.to_group(group, ruling)
+        topics: list[PlannedTopic] = []
+        for topic in group.topics.values():
+            why = against or self.objections.to_topic(group, topic, rule)
+            if why is not None:
+                kept.append(
+                    TopicToKeep(
+                        group_id=newest.group_id,
+                        topic=topic.topic,
+                        verdict=why[0].value,
+                        reason=why[1],
+                        rule=name,
+                        owner=owner,
+                    )
+                )
+                continue
+            topics.append(_planned(group, self.objections.since_record(group, topic), name, owner))
+        if not topics:
+            return None
+        topics.sort(key=lambda item: (-item.idle_seconds, item.topic))
+        return _Candidate(newest.group_id, topics[0].idle_seconds, rule.name, topics)
+
+    def _warnings(self, snapshot: SnapshotReader) -> Iterator[str]:
+        pruning = [rule for rule in self.rules if rule.prunes]
+        if not pruning:
+            yield "no rule of the policy has the action prune-topics: nothing is pruned"
+        retention = snapshot.manifest.offsets_retention_minutes
+        for rule in pruning:
+            if retention is not None and rule.min_idle_seconds >= 60 * retention:
+                who = "min_idle_seconds" if rule.name == ARGUMENTS_RULE else f"rule {rule.name!r}"
+                yield (
+                    f"{who} requires {show_duration(rule.min_idle_seconds)}, and the brokers remove "
+                    f"offsets of topics without subscription by themselves after {show_duration(60 * retention)} "
+                    "(offsets.retention.minutes): few are found. Lower it, or leave them to the brokers"
+                )
+
+
+def _planned(group: JudgedGroup, topic: UnreadTopic, rule: str | None, owner: str | None) -> PlannedTopic:
+    newest, idle, moved_after = group.newest, group.idle_seconds(topic), group.moved_after
+    reason = evidence_of(idle, topic) + (f"; rule {rule!r}" if rule else "")
+    return PlannedTopic(
+        group_id=newest.group_id,
+        topic=topic.topic,
+        group_type=newest.group_type,
+        protocol_type=newest.protocol_type,
+        partitions=topic.offsets.partitions,
+        fingerprint=topic.offsets.fingerprint,
+        idle_since=topic.idle_since.isoformat(),
+        idle_seconds=idle,
+        observations=topic.observations,
+        subscribed=len(group.subscribed),
+        moved_after="" if moved_after is None else moved_after.isoformat(),
+        rule=rule,
+        owner=owner,
+        reason=reason,
+    )

@@ -1,0 +1,285 @@
+"""What earlier tries of the same task meant to set, from their records: no group that was used since is set back again.
+
+Every try writes its record before it commits anything. A later one sets the same offsets: where they are committed
+already, nothing is left to do, and what was not committed still is where it was. A group that is anywhere else was used
+in between, and is kept: its consumers would read again what they have read since, or skip what they have not. So a
+distance is not moved twice, either. What a try says at its end that it has kept, it has not set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, Commits, commits_from, is_same, partition_name
+from airflow_kafka_groups.ledger.journal.files import read_few
+from airflow_kafka_groups.ledger.moves import without_groups
+from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, RESTORE, tag_of
+from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
+from airflow_kafka_groups.storage.durable_files import list_names, read_file
+from airflow_kafka_groups.storage.ids import is_id, time_of
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
+from airflow_kafka_groups.storage.paths import CHANGES
+from airflow_kafka_groups.storage.storage_access import raised_by
+
+log = logging.getLogger(__name__)
+
+TASK_RUN = "task_run"
+"""The field of a record that all tries of a task have in common."""
+SHIFT_BY = "shift_by"
+TARGET = "target"
+"""The field with what else a reset was asked for: an end of the log, or a time."""
+DELETION = "delete offsets"
+"""The kind of change whose record has what was deleted."""
+_RECORD = "the record of a change"
+_NOT_KNOWN = "Earlier tries by a connection of another name are not known: %s"
+_ENDINGS = ("-before.json", f"-{tag_of(RESTORE)}before.json")
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """What a try that changed a partition found there, and what it meant to set.
+
+    :param after: ``None`` where it meant to delete the offset.
+    :param record: the path of its record.
+    :param is_asked: whether this try is asked for the same.
+    """
+
+    before: OffsetAndMetadata | None
+    after: OffsetAndMetadata | None
+    record: str
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierTries:
+    """What the earlier tries of a task meant to set. Default: nothing."""
+
+    groups: Mapping[str, Mapping[TopicPartition, Sequence[Meant]]] = field(default_factory=dict)
+
+    def target(self, group_id: str, where: TopicPartition) -> int | None:
+        """Return the offset that an earlier try meant to set, ``None`` if none did that was asked for the same."""
+        tries = self.groups.get(group_id, {}).get(where, ())
+        return next((meant.after.offset for meant in tries if meant.is_asked and meant.after is not None), None)
+
+    def why_kept(
+        self,
+        group_id: str,
+        now: Commits,
+        is_changed: Callable[[TopicPartition], bool],
+        *,
+        may_be_absent: bool = False,
+    ) -> str | None:
+        """Return why a group must not be changed again, or ``None``.
+
+        :param now: its committed offsets.
+        :param is_changed: whether a partition is to be changed; another task may have changed others, which are used
+            since then.
+        :param may_be_absent: whether an offset that is gone may be set again. Default false.
+        """
+        for where, tries in self.groups.get(group_id, {}).items():
+            if not is_changed(where):
+                continue
+            found = now.get(where)
+            if found is None and may_be_absent:
+                continue
+            known = (each for meant in tries for each in (meant.before, meant.after))
+            if found is None or not any(is_same(found, each) for each in known):
+                meant, gone = tries[-1], "has no offset any more: it was deleted, or has expired,"
+                at = gone if found is None else f"is at {found.offset}: it was used"
+                to = "delete it" if meant.after is None else f"set it to {meant.after.offset}"
+                return (
+                    f"{partition_name(where)} {at} since an earlier try of this task, by {meant.record}, meant "
+                    f"to {to}. To change it all the same, start a new DAG run"
+                )
+        return None
+
+
+def in_topics(topics: Collection[str] | None) -> Callable[[TopicPartition], bool]:
+    """Return what tells whether a partition is of some topics; ``None``: of any."""
+    return lambda where: topics is None or where.topic in topics
+
+
+async def spare_used(
+    admin: BackupAdmin, proposed: Awaitable[list[Change]], earlier: Callable[[str | None], EarlierTries]
+) -> list[Change]:
+    """Return proposed changes, and keep the groups that were used since an earlier try set them.
+
+    Offsets that are gone were not used: a group may have been deleted since.
+
+    :param earlier: reads what earlier tries meant to set, given the id that the brokers report.
+    """
+    changes = await proposed
+    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
+    return [_kept(change, tries) for change in changes]
+
+
+def _kept(change: Change, tries: EarlierTries) -> Change:
+    def is_changed(where: TopicPartition) -> bool:
+        return where in change.after or where in change.skipped
+
+    if change.kept is not None:
+        return change
+    why = tries.why_kept(change.group_id, change.before, is_changed, may_be_absent=True)
+    return change if why is None else replace(change, after={}, kept=why)
+
+
+def read_earlier_tries(
+    layout: Layout,
+    task_run: str,
+    asked: Mapping[str, Any],
+    since: datetime | None,
+    kafka_cluster_id: str | None,
+) -> EarlierTries:
+    """Return what the earlier tries of a task run meant to set, also by a connection that has another name by now.
+
+    :param task_run: names the task run: the same for each of its tries. Those of a mapped task differ in what follows
+        the last slash, and a group may be another one's when what the task is mapped over was created again.
+    :param asked: what this try is asked for, by the fields of a record: a distance or a target.
+    :param since: only records of this time or later; ``None``: all.
+    :param kafka_cluster_id: the id that the brokers report: records in other folders of the storage count that name it.
+
+    Raises ``MaintenanceError`` for a record that is damaged, or of another distance, and ``StorageError``.
+    """
+    groups: dict[str, dict[TopicPartition, list[Meant]]] = {}
+    own, others = layout.root / CHANGES, _others(layout) if kafka_cluster_id else []
+    folders = (own, *(other.root / CHANGES for other in others))
+    named = ((each, name) for each in folders for name in _names(each, is_own=each is own))
+    wanted = [
+        (folder / name, None if folder is own else kafka_cluster_id) for folder, name in named if _is_in(name, since)
+    ]
+    paths = [path for path, _ in wanted]
+    found = read_few(partial(_content, task_run), paths, [of for _, of in wanted])
+    for path, content in zip(paths, found, strict=True):
+        if content is None:
+            continue
+        data, kept = content
+        record = _parsed(data, path)
+        is_asked = all(record.get(each) == asked.get(each) for each in (SHIFT_BY, TARGET))
+        if not is_asked and record[TASK_RUN] != task_run:
+            continue
+        if record.get(SHIFT_BY) != asked.get(SHIFT_BY):
+            raise MaintenanceError(
+                f"an earlier try of this task began to {_aim(record)}, see {path}, and this one would "
+                f"{_aim(asked)}. Start a new DAG run for that"
+            )
+        _add(groups, record, str(path), kept, is_asked=is_asked)
+    return EarlierTries(groups)
+
+
+def _aim(asked: Mapping[str, Any]) -> str:
+    """Return what a change is asked to do, by the fields of its record."""
+    if (by := asked.get(SHIFT_BY)) is not None:
+        return f"move offsets by {by}"
+    return "set offsets to what it is given" if (target := asked.get(TARGET)) is None else f"set offsets to {target}"
+
+
+def _others(layout: Layout) -> list[Layout]:
+    """Return the other folders with records, without those that this user may not list."""
+    return [other for other, inside in other_folders(layout, warning=_NOT_KNOWN) if CHANGES in inside]
+
+
+def _names(folder: StoragePath, *, is_own: bool) -> list[str]:
+    try:
+        return list_names(folder)
+    except StorageError as error:
+        _require_foreign(error, is_own=is_own)
+        return []
+
+
+def _is_in(name: str, since: datetime | None) -> bool:
+    """Return whether a file's name is that of what a change found, at this time or later."""
+    ending = next((each for each in reversed(_ENDINGS) if name.endswith(each)), "")
+    run_id = name.removesuffix(ending)
+    return run_id != name and is_id(run_id) and (since is None or time_of(run_id) >= since)
+
+
+def _content(task_run: str, path: StoragePath, kafka_cluster_id: str | None) -> tuple[bytes, frozenset[str]] | None:
+    """Read the record of a try of the task, or of another one of a mapped task, and the groups that it has kept.
+
+    Return ``None`` for any other.
+
+    Of the others, only what comes before the groups is looked at. A process that was killed left one that ends within
+    them, where the storage writes no file at once: nothing was changed before it was complete.
+
+    :param kafka_cluster_id: in another folder, the cluster that it must name; ``None`` in this cluster's own folder.
+    """
+    try:
+        data = read_file(path)
+    except StorageError as error:
+        _require_foreign(error, is_own=kafka_cluster_id is None)
+        return None
+    if not data:  # it was removed meanwhile, or never written
+        return None
+    try:
+        head = parse_json(without_groups(data), path, _RECORD, MaintenanceError, has_format=False)
+    except MaintenanceError as error:
+        if kafka_cluster_id is None:
+            raise MaintenanceError(f"{error}. Restore it from a copy, or remove it") from error
+        log.warning("Whether an earlier try of this task wrote it is not known: %s", error)
+        return None
+    is_here = kafka_cluster_id is None or head.get(KAFKA_CLUSTER_ID) == kafka_cluster_id
+    if not (is_here and _is_of(head.get(TASK_RUN), task_run)):
+        return None
+    return data, _kept_by(path.parent / path.name.replace("before", "result"))
+
+
+def _parsed(data: bytes, path: StoragePath) -> dict[str, Any]:
+    try:
+        return parse_json(data, path, _RECORD, MaintenanceError)
+    except MaintenanceError as error:
+        raise MaintenanceError(f"{error}. Restore it from a copy, or start a new DAG run") from error
+
+
+def _require_foreign(error: StorageError, *, is_own: bool) -> None:
+    """Raise an error, unless it is that this user may not read what is in another folder."""
+    if is_own or not isinstance(raised_by(error), PermissionError):
+        raise error
+    log.warning(_NOT_KNOWN, error)
+
+
+def _is_of(recorded: Any, task_run: str) -> bool:
+    """Return whether a record is of a try of the task, or of another one of a mapped task."""
+    task, slash, _ = task_run.rpartition("/")
+    return recorded == task_run or bool(slash and isinstance(recorded, str) and recorded.rpartition("/")[0] == task)
+
+
+def _kept_by(path: StoragePath) -> frozenset[str]:
+    """Return the groups that a try has kept, by its result; none where it has no result: it was killed."""
+    try:
+        groups = read_json(path, "the result of a change", MaintenanceError)["groups"]
+        return frozenset(group["group_id"] for group in groups if group["outcome"] == ChangeOutcome.KEPT)
+    except StorageError:
+        raise
+    except (MaintenanceError, KeyError, TypeError):
+        return frozenset()
+
+
+def _add(
+    groups: dict[str, dict[TopicPartition, list[Meant]]],
+    record: Mapping[str, Any],
+    path: str,
+    kept: Collection[str],
+    *,
+    is_asked: bool,
+) -> None:
+    try:
+        for group in record["groups"]:
+            before = commits_from(group["before"])
+            deletes = record["what"] == DELETION  # of all that was there
+            if group["kept"] is None and group["group_id"] not in kept:
+                of_group = groups.setdefault(group["group_id"], {})
+                meant = dict.fromkeys(before) if deletes else commits_from(group["after"])
+                for where, after in meant.items():
+                    of_group.setdefault(where, []).append(Meant(before.get(where), after, path, is_asked))
+    except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        raise MaintenanceError(f"the record of a change in {path} is damaged: {exc!r}") from exc

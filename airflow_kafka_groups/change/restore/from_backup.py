@@ -1,0 +1,181 @@
+"""Restores of a backup's offsets, limited to groups and partitions where that is safe.
+
+A group is restored if it does not exist or is empty, and has committed nothing that differs from the backup (offset,
+metadata, or a newer leader epoch): a group that was used since keeps its newer commits (unless ``overwrite``). Of
+topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
+A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
+at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from operator import le
+from typing import cast
+
+from airflow_kafka_groups.change.backup.file import open_backup
+from airflow_kafka_groups.change.backup.groups import BackedUpGroup
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, current_logs
+from airflow_kafka_groups.change.restore.pruned_topics import pruned_names
+from airflow_kafka_groups.change.restore.why_kept import Unread, unread_of
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
+from airflow_kafka_groups.kafka.admin.lag import partitions_of
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in, is_same, partition_name
+from airflow_kafka_groups.ledger.prune_plan import name_of
+from airflow_kafka_groups.observe.protocols import BackupAdmin, committed_of
+from airflow_kafka_groups.shown import with_links
+from airflow_kafka_groups.storage.layout import Layout
+
+
+async def propose_restore(
+    admin: BackupAdmin, layout: Layout, plan_id: str, *, group_ids: Sequence[str] | None = None, overwrite: bool = False
+) -> list[Change]:
+    """Return the changes that a restore would commit; nothing is written.
+
+    :param plan_id: the plan of the backup.
+    :param group_ids: only these groups, also as copied from a message; ``None`` (default) for all in the backup.
+    :param overwrite: also reset groups that have committed other offsets since. Default false.
+
+    Raises ``BackupError`` if the backup is damaged or of another Kafka cluster, ``ConfigurationError`` for a group that
+    it does not contain.
+    """
+    backup, saved = await asyncio.to_thread(open_backup, layout, plan_id)
+    here = await admin.cluster_id()
+    if here != backup.kafka_cluster_id:
+        raise BackupError(
+            f"the backup of plan {plan_id} belongs to Kafka cluster {backup.kafka_cluster_id!r}, this one is "
+            f"{here!r}: check the connection"
+        )
+    groups = await asyncio.to_thread(lambda: {group.entry.group_id: group for group in saved})
+    named = groups if group_ids is None else group_ids
+    wanted = list(dict.fromkeys(name if name in groups else with_links(name) for name in named))
+    if unknown := [group_id for group_id in wanted if group_id not in groups]:
+        raise ConfigurationError("group_ids", unknown, f"these groups are not in the backup of plan {plan_id}")
+    now = await committed_of(admin, wanted) if wanted else {}
+    logs = await current_logs(admin, backup, partitions_of(groups[group_id].offsets for group_id in wanted))
+    pruned = await asyncio.to_thread(pruned_names, layout, backup) if backup.partial else None
+    changes = []
+    for group_id in wanted:
+        group, read = groups.pop(group_id), now[group_id]  # its change is as large again
+        if read.error is not None or read.value is None:
+            changes.append(Change(group_id=group_id, kept=Unread(f"its offsets cannot be read: {read.error}")))
+        else:
+            before = commits_in(read.value)
+            if backup.partial:
+                changes.append(propose_topics(group, before, logs, overwrite, pruned))
+            else:
+                changes.append(propose_group(group, before, logs, overwrite))
+    return changes
+
+
+def propose_group(group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool) -> Change:
+    """Return the change that a restore would commit for one group.
+
+    :param before: its current committed offsets.
+    :param logs: the topics' logs as they are now.
+    :param overwrite: also reset a group that has committed other offsets since.
+    """
+    if not overwrite and (where := _newer(before, group.offsets)) is not None:
+        return Change(group_id=group.entry.group_id, before=before, kept=_used(where, before))
+    return _change(group, before, _skipped(group, before, logs), logs.topic_ids)
+
+
+def propose_topics(
+    group: BackedUpGroup, before: Commits, logs: CurrentLogs, overwrite: bool, pruned: Collection[str] | None
+) -> Change:
+    """Return the change that a restore of pruned topics would commit for one group, whose others are no matter.
+
+    :param overwrite: also reset pruned topics in which the group has committed other offsets since.
+    :param pruned: the names of the topics that were pruned; ``None`` if that is not known.
+    """
+    group_id = group.entry.group_id
+    if not before:
+        return Change(group_id=group_id, kept="it has no offsets any more, and the backup has some topics only")
+    now: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {topic.topic: {} for topic in group.offsets.topics}
+    for where, value in before.items():
+        if where.topic in now:
+            now[where.topic][where] = value
+    used: dict[str, str] = {}
+    for topic, commits in now.items():
+        was_pruned = pruned is None or name_of(group_id, topic) in pruned
+        if not (overwrite and was_pruned) and (newer := _newer(commits, group.offsets)) is not None:
+            used[topic] = _used(newer, before) + ("" if was_pruned else "; the topic was not pruned")
+    if len(used) == len(now):
+        return Change(group_id=group_id, before=before, kept=next(iter(used.values())))
+    kept = {where: used[where.topic] for where in group.offsets if where.topic in used}
+    return _change(group, before, _skipped(group, before, logs) | kept, logs.topic_ids)
+
+
+def _change(
+    group: BackedUpGroup, before: Commits, skipped: Mapping[TopicPartition, str], topic_ids: Mapping[str, str]
+) -> Change:
+    saved = group.offsets  # each of a backup's partitions has a commit
+    after: Commits = cast("Commits", saved)  # as columns, if it is all of them: a backup can have millions
+    if skipped:
+        after = {where: value for where, value in commits_in(saved).items() if where not in skipped}
+    kept = None if after else _why_nothing(skipped)
+    group_id = group.entry.group_id
+    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept, topic_ids=topic_ids)
+
+
+def _why_nothing(skipped: Mapping[TopicPartition, str]) -> str:
+    if (unread := unread_of(skipped.values())) is not None:
+        return Unread(f"it cannot be restored: {unread}")
+    return "it cannot be restored: each of its topics was deleted or recreated, or lacks the offset"
+
+
+def _used(where: TopicPartition, before: Commits) -> str:
+    return f"it was used since the backup: {partition_name(where)} is at {before[where].offset}"
+
+
+def _newer(before: Commits, saved: GroupOffsets) -> TopicPartition | None:
+    """Return the first partition that the group has committed since the backup."""
+    for where, value in before.items():
+        then = saved.get(where)
+        if then is None or _was_committed_since(value, then):
+            return where
+    return None
+
+
+def _skipped(group: BackedUpGroup, before: Commits, logs: CurrentLogs) -> dict[TopicPartition, str]:
+    """Return the partitions that cannot be restored, with the reason.
+
+    Brokers forget the offsets of a topic that is deleted. One that the group has all the same was committed while the
+    topic was recreated, by another try, which failed: no later one may be a success.
+    """
+    if _all_restorable(group, logs):
+        return {}
+    skipped = {}
+    rows = ((topic.topic, row[0], row[1]) for topic in group.offsets.topics for row in topic.rows())
+    for (topic, partition, offset), old_start, old_end in zip(rows, *group.bounds, strict=True):
+        where = TopicPartition(topic, partition)
+        if (reason := logs.why_skipped(where, offset, old_start, old_end)) is not None:
+            is_old = logs.has_other_id(topic) and is_same(before.get(where), group.offsets.get(where))
+            skipped[where] = Unread(f"{reason}, and the group has its old offset there: reset it") if is_old else reason
+    return skipped
+
+
+def _all_restorable(group: BackedUpGroup, logs: CurrentLogs) -> bool:
+    """Return whether none of the group's partitions is skipped: ``CurrentLogs.why_skipped`` of all, by column."""
+    first = 0
+    for topic in group.offsets.topics:
+        flat = topic.flat_rows()
+        now = logs.columns(topic.topic, flat[0::3])
+        if now is None:
+            return False
+        starts, stops = now
+        old_starts, old_stops = (column[first : first + len(starts)] for column in group.bounds)
+        offsets = flat[1::3]
+        for less, more in ((old_stops, stops), (old_starts, starts), (starts, offsets), (offsets, stops)):
+            if not all(map(le, less, more)):
+                return False
+        first += len(starts)
+    return True
+
+
+def _was_committed_since(now: OffsetAndMetadata, saved: OffsetAndMetadata) -> bool:
+    """Return whether a commit is another one than the backup's: of another offset or metadata, or a newer epoch."""
+    epochs = [-1 if value.leader_epoch is None else value.leader_epoch for value in (now, saved)]
+    return (now.offset, now.metadata) != (saved.offset, saved.metadata) or epochs[0] > epochs[1]

@@ -1,0 +1,141 @@
+"""Resets of committed offsets: to the start or end of the log, a time, a distance, or given offsets."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log_ends
+from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics
+from airflow_kafka_groups.change.restore.why_kept import Unread, unread_of
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
+from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in
+from airflow_kafka_groups.observe.protocols import GroupAdmin, committed_of
+
+TargetOffsets = Mapping[str, Mapping[TopicPartition, int]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetTarget:
+    """The target of a reset; set exactly one field. An offset outside the log is moved to its nearer end.
+
+    :param to: ``"earliest"`` or ``"latest"``.
+    :param timestamp_ms: the first record at or after this time, in milliseconds since 1970; the end if there is none.
+    :param shift_by: the number of records to move forward, or back if negative.
+    """
+
+    to: str | None = None
+    timestamp_ms: int | None = None
+    shift_by: int | None = None
+
+    def __post_init__(self) -> None:
+        given = [value for value in (self.to, self.timestamp_ms, self.shift_by) if value is not None]
+        if len(given) != 1:
+            raise ConfigurationError("to, timestamp, shift_by", None, "pass exactly one of them")
+        if self.to not in (None, "earliest", "latest"):
+            raise ConfigurationError("to", self.to, 'must be "earliest" or "latest"')
+        if self.timestamp_ms is not None and self.timestamp_ms < 0:  # to brokers, some of these are the ends of a log
+            raise ConfigurationError("timestamp_ms", self.timestamp_ms, "must be a time since 1970, in milliseconds")
+
+
+async def propose_reset(
+    admin: GroupAdmin,
+    group_ids: Sequence[str],
+    target: ResetTarget,
+    *,
+    topics: Sequence[str] | None = None,
+    earlier: Callable[[str | None], EarlierTries] = lambda _: EarlierTries(),
+) -> list[Change]:
+    """Return the changes that a reset would commit, for partitions with a commit; nothing is written.
+
+    :param topics: only these topics; ``None`` (default) for all topics with a commit.
+    :param earlier: reads what earlier tries meant to set, which is set again, given the id that the brokers report.
+        Default: this is the first try. It is called when the offsets are read: a try that still goes on has recorded
+        each of its commits before.
+    """
+    is_chosen = in_topics(topics)
+
+    def chosen(_: str, before: Commits) -> list[TopicPartition]:
+        return list(filter(is_chosen, before))
+
+    wanted, ends = await _read(admin, group_ids, chosen)
+    tries = await asyncio.to_thread(earlier, await admin.cluster_id())
+    times: Mapping[TopicPartition, object] = {}
+    if target.timestamp_ms is not None and ends:
+        times = await admin.list_offsets(dict.fromkeys(ends, OffsetSpec.for_timestamp(target.timestamp_ms)))
+
+    def offset(group_id: str, where: TopicPartition, start: int, end: int, before: int | None) -> int | str:
+        if (meant := tries.target(group_id, where)) is not None:
+            return meant
+        if target.to is not None:
+            return start if target.to == "earliest" else end
+        if target.shift_by is not None:
+            return (before or 0) + target.shift_by
+        found = times.get(where)
+        if not isinstance(found, ListedOffset):
+            return left_out(f"the offset for the timestamp cannot be read: {found}", found)
+        return end if found.offset < 0 else found.offset
+
+    for group_id, (before, _, kept) in wanted.items():
+        if kept is None and (reason := tries.why_kept(group_id, before, is_chosen)) is not None:
+            wanted[group_id] = (before, [], reason)
+    return [_propose(group_id, *wanted[group_id], ends, partial(offset, group_id)) for group_id in group_ids]
+
+
+async def propose_alter(admin: GroupAdmin, offsets: TargetOffsets) -> list[Change]:
+    """Return the changes that would set these offsets; nothing is written."""
+    wanted, ends = await _read(admin, list(offsets), lambda group_id, _: list(offsets[group_id]))
+    return [
+        _propose(group_id, *wanted[group_id], ends, lambda where, *_, of=offsets[group_id]: of[where])
+        for group_id in offsets
+    ]
+
+
+_Wanted = dict[str, tuple[Commits, list[TopicPartition], str | None]]
+
+
+async def _read(
+    admin: GroupAdmin, group_ids: Sequence[str], chosen: Callable[[str, Commits], list[TopicPartition]]
+) -> tuple[_Wanted, Ends]:
+    wanted: _Wanted = {}
+    for group_id, result in (await committed_of(admin, group_ids)).items():
+        if result.error is not None or result.value is None:
+            wanted[group_id] = ({}, [], Unread(f"its offsets cannot be read: {result.error}"))
+            continue
+        before = commits_in(result.value)
+        partitions = chosen(group_id, before)
+        wanted[group_id] = (before, partitions, None if partitions else "it has no committed offsets there")
+    return wanted, await log_ends(admin, (where for _, partitions, _ in wanted.values() for where in partitions))
+
+
+def _propose(
+    group_id: str,
+    before: Commits,
+    partitions: list[TopicPartition],
+    kept: str | None,
+    ends: Ends,
+    offset: Callable[[TopicPartition, int, int, int | None], int | str],
+) -> Change:
+    after: dict[TopicPartition, OffsetAndMetadata] = {}
+    skipped: dict[TopicPartition, str] = {}
+    for where in partitions:
+        found = ends[where]
+        if isinstance(found, str):
+            skipped[where] = found
+            continue
+        start, end = found
+        committed = before.get(where)
+        new = offset(where, start, end, None if committed is None else committed.offset)
+        if isinstance(new, str):
+            skipped[where] = new
+            continue
+        new = min(max(new, start), end)
+        same = committed is not None and committed.offset == new
+        after[where] = committed if same and committed else OffsetAndMetadata(new)
+    if kept is None and not after:
+        kept = "it cannot be changed: the logs of its partitions cannot be read"
+        kept = kept if unread_of(skipped.values()) is None else Unread(kept)
+    return Change(group_id=group_id, before=before, after=after, skipped=skipped, kept=kept)

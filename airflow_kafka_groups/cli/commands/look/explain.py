@@ -1,0 +1,275 @@
+"""Explain one group: what the cluster, the verdict, the plan and the journal say, and what would change it.
+
+Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
+nothing. ``apply`` would delete the group with this plan only if no row keeps it.
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from typing import TYPE_CHECKING
+
+from airflow_kafka_groups.cli.commands.look.explain_guards import NOTICE, TIME, rows_of_guards, why_not_here
+from airflow_kafka_groups.cli.commands.look.explain_pruning import Row, rows_of_pruning
+from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
+from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
+from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError
+from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
+from airflow_kafka_groups.kafka.models.group_states import GroupState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from airflow_kafka_groups.change.deletion.recheck import Decision, Reading
+    from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+    from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+    from airflow_kafka_groups.storage.layout import Layout
+
+COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
+_RUNS = 5
+_RULES_SHOWN = 10
+
+_BY_VERDICT: dict[str, str] = {
+    VerdictName.UNREADABLE: "allow this user to describe the group and its topics, then take a snapshot",
+    VerdictName.UNTOUCHABLE: "nothing: groups of this kind are never deleted",
+    VerdictName.LIVE: "stop its consumers; the idle time begins then",
+    VerdictName.NO_OFFSETS: "nothing: a group without a visible offset is never planned",
+    VerdictName.MOVING: "stop what commits its offsets; the idle time begins then",
+    VerdictName.SETTLING: "time: it is not idle for long enough, or not in enough snapshots",
+    VerdictName.STALE: "a member or a commit",
+}
+_BY_PLAN: dict[str, str] = {
+    KeptName.PROTECTED: "take its pattern out of the protected groups of the plan or of the connection",
+    KeptName.EXCLUDED: "take its pattern out of exclude, or add one to include",
+    KeptName.DOUBT: "a new snapshot, verdict and plan",
+    KeptName.OVER_CAP: "a later plan, or a higher max_groups or max_share",
+    KeptName.BY_RULE: "an edit of the rule, or another rule before it, and a new plan",
+    KeptName.REPORTED: "the action delete in the rule, and a new plan",
+    KeptName.WAITING: "wait, or relax the rule",
+    KeptName.NOTICE: NOTICE,
+}
+_NOW = {
+    "has_members": "stop its consumers",
+    "not_empty": "stop its consumers",
+    "moved": "nothing for this plan: a new one judges it again, from its new idle time",
+    "offsets_unseen": "sight of these topics again (Describe on all topics), or a new plan",
+    "not_in_backup": "back the plan up",
+    "gone": "it is deleted already; restore brings it back, if it is in a backup",
+}
+
+
+def add_arguments(parser: ArgumentTarget) -> None:
+    """Add the arguments."""
+    add_storage_arguments(parser)
+    parser.add_argument("group", metavar="GROUP", help="the group's id")
+    parser.add_argument(
+        "--plan-id", metavar="PLAN", help="the plan (default: the newest of the DAGs, or else of this command line)"
+    )
+
+
+def run(args: argparse.Namespace, out: Output) -> ExitCode:
+    """Show the checks of one group, and whether ``apply`` would delete it now."""
+    from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, find_in_plan, load_plan, newest_plan
+    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+
+    cluster = Cluster(args)
+    settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()
+    group_id: str = args.group
+    plan_id = args.plan_id or newest_plan(layout)
+    in_plan = None if plan_id is None else find_in_plan(layout, plan_id, group_id)
+    plan = load_plan(layout, plan_id) if plan_id is not None and isinstance(in_plan, PlannedGroup) else None
+    cluster_id, reading, not_here, unseen = cluster.run(lambda admin: _read(admin, layout, group_id, plan, in_plan))
+    rows = [*_rows_of_state(reading)]
+    protected = settings.protects(group_id)
+    rows.append(
+        Row(
+            "connection",
+            "keeps" if protected or settings.read_only else "deletes",
+            "protects it (protected_groups)" if protected else "is read-only" if settings.read_only else "allows it",
+            "another connection, or a change of this one" if protected or settings.read_only else "",
+        )
+    )
+    rows.append(_row_of_last_members(layout, cluster_id, group_id))
+    rows += _rows_of_floors(floors)
+    rows.append(_row_of_verdict(layout, group_id))
+    rows += _rows_of_plan(layout, plan_id, in_plan)
+    if plan is not None and plan.snapshot_id == NAMED_BY_HAND:
+        named = "its groups were named, and nobody has judged them: it cannot be applied"
+        rows.append(Row("plan", "keeps", named, "name the group again, or another plan"))
+    elif plan is not None and isinstance(in_plan, PlannedGroup):
+        rows += [Row("plan", "keeps", not_here, "what the message names, or a new plan")] if not_here else []
+        rows.append(_row_of_recheck(layout, in_plan, plan, reading, unseen))
+        rows += rows_of_guards(layout, plan, group_id, floors, settings.protects)
+    rows += _rows_of_journal(layout, cluster_id, plan_id, group_id)
+    rows += rows_of_pruning(layout, cluster_id, group_id)
+    keeps = [row.check for row in rows if row.finding == "keeps"]
+    summary = {"group_id": group_id, "plan_id": plan_id, "would_be_deleted": not keeps, "kept_by": keeps}
+    out.write(Table("checks", COLUMNS, rows), summary)
+    return ExitCode.DONE
+
+
+async def _read(
+    admin: GuardedAdminClient,
+    layout: Layout,
+    group_id: str,
+    plan: DeletionPlan | None,
+    found: PlannedGroup | KeptGroup | None,
+) -> tuple[str | None, Reading, str | None, Decision | None]:
+    """Return the cluster's id, the group, why the plan cannot be applied here and now, and what the group lacks."""
+    from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
+    from airflow_kafka_groups.change.deletion.recheck import Expected, Reading
+    from airflow_kafka_groups.change.deletion.unseen import by_unseen_offsets, offsets_in_snapshot
+    from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
+
+    listed = (await admin.list_groups()).require_complete()
+    described, offsets = await read_groups(admin, [group_id])
+    reading = Reading(listing=listed.get(group_id), description=described.get(group_id), offsets=offsets.get(group_id))
+    not_here = None if plan is None else await why_not_here(admin, plan)
+    unseen: dict[str, Decision] = {}
+    value = None if reading.offsets is None else reading.offsets.value
+    if plan is not None and isinstance(found, PlannedGroup) and value is not None:
+        judged = partial(offsets_in_snapshot, layout, plan.snapshot_id)
+        unseen = await by_unseen_offsets(admin, judged, [(Expected.of_plan(found), value)])
+    return await admin.cluster_id(), reading, not_here, unseen.get(group_id)
+
+
+def _rows_of_state(reading: Reading) -> Iterator[Row]:
+    described, read = reading.description, reading.offsets
+    if described is not None and described.value is not None:
+        group = described.value
+        if group.state is GroupState.DEAD:
+            yield Row("state", "info", "it does not exist on this cluster", "check its id; restore brings it back")
+            return
+        clients = ", ".join(sorted({member.client_id for member in group.members})[:5])
+        evidence = f"{group.state.value}, {group.type.value}, {len(group.members)} member(s) {clients}".strip()
+        yield Row("state", "info", evidence)
+    if read is not None and read.value is not None:
+        topics = [topic.topic for topic in read.value.topics]
+        partitions = sum(topic.committed for topic in read.value.topics)
+        yield Row("offsets", "info", f"{partitions} partition(s) of {len(topics)} topic(s): {', '.join(topics[:5])}")
+
+
+def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
+    if floors.dry_run_only:
+        yield Row("site", "keeps", "allows dry runs only (dry_run_only)", "whoever sets the site's floors")
+    if floors.approve_above is not None:
+        evidence = f"plans of more than {floors.approve_above} group(s) need an approval in Airflow"
+        yield Row("site", "info", evidence)
+
+
+def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
+    from airflow_kafka_groups.observe.snapshot.last_members import last_members
+
+    last = last_members(layout, [group_id], cluster_id).get(group_id)
+    return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
+
+
+def _row_of_verdict(layout: Layout, group_id: str) -> Row:
+    import pyarrow.compute as pc
+
+    from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts, newest_judged
+    from airflow_kafka_groups.observe.snapshot.reader import latest_manifest
+    from airflow_kafka_groups.storage.arrow_values import literal
+
+    try:
+        newest = latest_manifest(layout, to_judge=True).snapshot_id
+        snapshot_id = newest_judged(layout) or newest
+        every = load_verdicts(layout, snapshot_id)
+    except KafkaGroupsError as error:
+        return Row("verdict", "info", f"of the newest snapshot: none: {error}", "take a snapshot and judge it")
+    found = list(Verdicts(every.table.filter(pc.equal(every.table["group_id"], literal(group_id))), every.judged_by))
+    later = "" if snapshot_id == newest else f"; the newest snapshot, {newest}, is not judged"
+    if not found:
+        evidence = f"it is not in snapshot {snapshot_id}{later}"
+        return Row("verdict", "info", evidence, "a new snapshot, if the group exists")
+    (verdict,) = found
+    since = "" if verdict.idle_since is None else f"; idle since {verdict.idle_since:%Y-%m-%d %H:%M:%S} UTC"
+    evidence = f"{verdict.verdict} in snapshot {snapshot_id}: {verdict.reason}{since}{later}"
+    return Row("verdict", "info", evidence, _BY_VERDICT.get(verdict.verdict, ""))
+
+
+def _rows_of_plan(layout: Layout, plan_id: str | None, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+    if plan_id is None:
+        yield Row("plan", "keeps", "there is no plan", "make one: plan")
+        return
+    yield _row_of_plan(plan_id, found)
+    yield from _rows_of_policy(layout, plan_id, found)
+
+
+def _row_of_recheck(
+    layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading, unseen: Decision | None
+) -> Row:
+    from airflow_kafka_groups.change.backup.file import find_backup
+    from airflow_kafka_groups.change.backup.planned import require_backup_of
+    from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reason, decide
+
+    try:
+        if (backup := find_backup(layout, plan.plan_id)) is not None:
+            require_backup_of(backup, plan)
+    except BackupError as error:
+        return Row("recheck", "keeps", str(error), "the backup as it was written, or a new plan")
+    decision = decide(Expected.of_plan(found), reading, None if backup is None else backup.entries.get(found.group_id))
+    decision = unseen if unseen is not None and decision.code is Reason.MOVED else decision
+    finding = "deletes" if decision.action is Action.DELETE else "keeps"
+    return Row("recheck", finding, decision.reason, _NOW.get(decision.code.value, ""))
+
+
+def _rows_of_policy(layout: Layout, plan_id: str, found: PlannedGroup | KeptGroup | None) -> Iterator[Row]:
+    """Yield the rule that decided about the group when the plan was made, and its owner and family."""
+    from airflow_kafka_groups.ledger.deletion_plan import policy_of_plan
+
+    if found is None:
+        return
+    policy = policy_of_plan(layout, plan_id)
+    rule = next((rule for rule in policy.rules if rule.name == found.rule), None)
+    if rule is not None and policy.file is not None:
+        demands = (
+            f"{rule.action.value}; idle for {show_duration(rule.min_idle_seconds)} in {rule.min_observations} snapshots"
+        )
+        demands += f", notice of {show_duration(rule.notice_seconds)}" if rule.notice_seconds else ""
+        before = [other.name for other in policy.rules[: policy.rules.index(rule)]]
+        if (more := len(before) - _RULES_SHOWN) > 0:
+            before = [*before[:_RULES_SHOWN], f"and {more:,} more"]
+        change = f"a rule before it ({', '.join(before)}) that matches, or an edit of it" if before else "an edit of it"
+        yield Row("policy", "info", f"rule {rule.name!r} of {policy.file.path} decided: {demands}", change)
+    if found.owner is not None:
+        contact = policy.contact_of(found.owner)
+        yield Row("owner", "info", found.owner + (f", contact {contact}" if contact else ""), "owners in the policy")
+    if found.family is not None:
+        yield Row("family", "info", found.family)
+
+
+def _row_of_plan(plan_id: str, found: PlannedGroup | KeptGroup | None) -> Row:
+    from airflow_kafka_groups.change.plan.objections import COUNTS_ANEW
+    from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, protecting
+
+    if found is None:
+        return Row("plan", "keeps", f"plan {plan_id} does not name it", "a new snapshot, verdict and plan")
+    verdict = getattr(found, "verdict", None)
+    if verdict is None:
+        return Row("plan", "deletes", f"planned: {found.reason}", "exclude it at the approval, or by a pattern")
+    change = _BY_PLAN.get(verdict) or _BY_VERDICT.get(verdict, "")
+    if found.reason.endswith(COUNTS_ANEW):  # excluded or in doubt by what is on record, and by no pattern
+        change = TIME
+    if verdict == KeptName.PROTECTED and protecting(ALWAYS_PROTECTED).protects(found.group_id):
+        change = "nothing: groups of the lease are never deleted"
+    return Row("plan", "keeps", f"kept ({verdict}): {found.reason}", change)
+
+
+def _rows_of_journal(layout: Layout, cluster_id: str | None, plan_id: str | None, group_id: str) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.audit import read_history
+
+    history = read_history(layout, cluster_id)
+    for run in history.of_group(group_id, _RUNS):
+        outcome = run.outcomes[group_id]
+        dry = " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("journal", "info", evidence, f"{run.path}")
+    own = plan_id is not None and group_id in history.idle_resets(plan_id)
+    if not own and (earlier := history.idle_resets().get(group_id)) is not None:
+        yield Row("journal", "info", f"{earlier.reason}: its idle time counts from then on")

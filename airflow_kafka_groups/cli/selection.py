@@ -1,0 +1,217 @@
+"""The groups that a reading command is about: named ones, or those of the cluster that match patterns."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
+
+from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
+from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.options import absolute_place, flag_of
+from airflow_kafka_groups.cli.registry import ArgumentTarget
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
+from airflow_kafka_groups.kafka.models.group_states import GroupState
+from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
+from airflow_kafka_groups.observe.protocols import selected_of, within_reach
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
+    from airflow_kafka_groups.ledger.floors import SiteFloors
+
+V = TypeVar("V")
+Numbers = Mapping[str, tuple[Callable[[str, Any], float], str]]
+"""Options of a plan: how each is read, and its help."""
+MAX_GAP_SECONDS = 2 * 86_400
+"""The default of the longest time between two snapshots that a plan rests on, as in the shipped DAGs."""
+OF_RULES = ("min_idle_seconds", "min_observations")
+"""The options that are for plans without a policy file: each of its rules has its own."""
+_FIRST = 20
+_HELP = "group ids (default: all groups of the cluster)"
+
+
+def add_pattern_arguments(parser: ArgumentTarget) -> None:
+    """Add patterns of groups."""
+    parser.add_argument(
+        "--include", action="append", metavar="PATTERN", help="groups that match, e.g. 'team-a.*' or 're:…' (repeat)"
+    )
+    parser.add_argument("--exclude", action="append", metavar="PATTERN", help="leave out groups that match (repeat)")
+
+
+def add_group_arguments(parser: ArgumentTarget, *, required: bool = False) -> None:
+    """Add the connection and the groups.
+
+    :param required: whether at least one group has to be named, so that there are no patterns.
+    """
+    add_connection_arguments(parser)
+    if required:
+        parser.add_argument("groups", nargs="+", metavar="GROUP", help="group ids")
+        return
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=_HELP)
+    add_pattern_arguments(parser)
+
+
+def filter_of(args: argparse.Namespace) -> GroupFilter:
+    """Return the filter of ``--include`` and ``--exclude``. Raises ``ConfigurationError`` for an invalid pattern."""
+    for name in ("include", "exclude"):
+        check_patterns(f"--{name}", getattr(args, name) or ())
+    return GroupFilter(tuple(args.include or ("*",)), tuple(args.exclude or ()))
+
+
+def take_defaults(args: argparse.Namespace, numbers: Numbers, renamed: Mapping[str, str]) -> Mapping[str, Any]:
+    """Fill in the options of a plan that were not given as the shipped DAGs do: a group that they spare is spared here.
+
+    The groups that are left out by default are so in any case.
+
+    :param renamed: options with another name in the defaults.
+
+    ``args.site_fields`` has the names of the defaults that filled in an option. Returns the site's defaults. Raises
+    ``ConfigurationError`` for those that cannot be read.
+    """
+    from airflow_kafka_groups.hooks.arguments import read_patterns, read_text
+    from airflow_kafka_groups.hooks.floors import DEFAULTS
+    from airflow_kafka_groups.operators.support.dag_form import checked_defaults
+
+    defaults = checked_defaults()
+    args.site_fields = {}
+    for name, (read, _) in numbers.items():
+        of_site = renamed.get(name, name)
+        if getattr(args, name) is None and defaults.get(of_site) is not None:
+            args.site_fields[name] = f"{DEFAULTS}.{of_site}"
+            setattr(args, name, read(args.site_fields[name], defaults[of_site]))
+    args.include = args.include or read_patterns(f"{DEFAULTS}.include", defaults.get("include") or [])
+    args.exclude = [*read_patterns(f"{DEFAULTS}.exclude", defaults.get("exclude") or []), *(args.exclude or ())]
+    if args.policy_file is not None:
+        args.policy_file = absolute_place(args.policy_file)
+    elif defaults.get("policy_file"):  # an empty one is none, as in the form
+        args.site_fields["policy_file"] = f"{DEFAULTS}.policy_file"
+        args.policy_file = read_text(args.site_fields["policy_file"], defaults["policy_file"])
+    return defaults
+
+
+def policy_file_of(args: argparse.Namespace, floors: SiteFloors) -> PolicyFile | None:
+    """Read the policy file that the option or the site's defaults name, after ``take_defaults``; ``None`` for none.
+
+    Raises ``ConfigurationError`` with each problem and its line.
+    """
+    from airflow_kafka_groups.hooks.storage import open_policy
+
+    if args.policy_file is None:
+        return None
+    field = args.site_fields.get("policy_file", "--policy-file")
+    try:
+        return open_policy(field, args.policy_file, floors)
+    except PolicyError as error:
+        raise ConfigurationError(field, None, str(error)) from error
+
+
+def policy_of(args: argparse.Namespace, settings: ConnectionSettings, numbers: Numbers, **more: Any) -> PlanPolicy:
+    """Return the policy of a plan: the patterns, the connection's protected groups, and the numbers that are given.
+
+    :param more: the policy's other arguments, and its own defaults of numbers.
+    """
+    from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+
+    values = ((name, read, getattr(args, name)) for name, (read, _) in numbers.items())
+    given = {name: read(flag_of(name), value) for name, read, value in values if value is not None}
+    patterns = filter_of(args)
+    return PlanPolicy(
+        include=patterns.include,
+        exclude=patterns.exclude,
+        protected=settings.kept_patterns,
+        **(more | given),
+    )
+
+
+async def chosen_groups(
+    admin: AdminClient, args: argparse.Namespace, *, with_offsets: bool = True
+) -> tuple[list[str], bool]:
+    """Return the named groups, or those of the cluster that match, and whether all brokers have listed theirs.
+
+    :param with_offsets: and have offsets that brokers show. Default true.
+
+    Raises ``ConfigurationError`` for names with patterns.
+    """
+    if args.groups:
+        if args.include or args.exclude:
+            raise ConfigurationError("--include, --exclude", None, "are for all groups: name groups or give patterns")
+        return list(dict.fromkeys(args.groups)), True
+    await say_if_fewer_are_listed(admin)
+    listed = await admin.list_groups()
+    say_what_is_missing(listed)
+    return selected_of(listed, filter_of(args), with_offsets=with_offsets), listed.complete
+
+
+def say_what_is_missing(listed: GroupListings) -> None:
+    """Name the brokers and partitions whose groups a listing lacks, on stderr."""
+    for where, error in listed.errors.items():
+        say(f"warning: groups may be missing: {where}: {error}")
+
+
+async def say_if_fewer_are_listed(admin: AdminClient) -> None:
+    """Say on stderr if a listing lacks the groups that this user may not describe, in the words of ``doctor``."""
+    from airflow_kafka_groups.kafka.admin.client.access import FEWER_LISTED, SEE_ALL, lists_all
+
+    with suppress(KafkaGroupsError):  # what is wrong is said by what this is about
+        if await lists_all(admin) is False:
+            say(f"warning: {FEWER_LISTED} {SEE_ALL}")
+
+
+class Reading(NamedTuple, Generic[V]):
+    """What was read of groups.
+
+    :param found: the results.
+    :param refused: protected groups that an ACL refuses; they are rows of a reading of all groups, and no failures.
+    :param missing: named groups that do not exist.
+    :param complete: whether all brokers have listed their groups.
+    """
+
+    found: GroupResults[V]
+    refused: list[str]
+    missing: Sequence[str] = ()
+    complete: bool = True
+
+
+def set_aside(args: argparse.Namespace, found: GroupResults[V], protected: Sequence[str]) -> Reading[V]:
+    """Separate the groups that are out of reach from the results, unless groups were named."""
+    reached = found if args.groups else within_reach(found, protected)
+    return Reading(reached, sorted(found.keys() - reached.keys()))
+
+
+def read_chosen(
+    args: argparse.Namespace, read: Callable[[AdminClient, list[str]], Awaitable[GroupResults[V]]], what: str
+) -> Reading[V]:
+    """Read the chosen groups, and look which of the named ones do not exist.
+
+    Without an offset, brokers answer for those as for any other.
+
+    :param read: reads groups.
+    :param what: the attribute of what was read that is empty without an offset.
+    """
+    cluster = Cluster(args)
+
+    async def read_and_look(admin: AdminClient) -> Reading[V]:
+        wanted, complete = await chosen_groups(admin, args)
+        found = await read(admin, wanted)
+        bare = [name for name in args.groups if name in found.succeeded and not getattr(found.succeeded[name], what)]
+        described = (await admin.describe_consumer_groups(bare)).succeeded if bare else {}
+        missing = sorted(group_id for group_id, group in described.items() if group.state is GroupState.DEAD)
+        read_of = set_aside(args, found, cluster.settings.protected_groups)
+        return read_of._replace(missing=missing, complete=complete)
+
+    return cluster.run(read_and_look)
+
+
+def report_failures(failed: Mapping[str, KafkaGroupsError], missing: Sequence[str] = ()) -> None:
+    """Name the first groups that could not be read, and the first that does not exist, on stderr."""
+    for group_id in sorted(failed)[:_FIRST]:
+        say(f"error: {group_id!r}: {failed[group_id]}")
+    if len(failed) > _FIRST:
+        say(f"error: {len(failed) - _FIRST} more groups could not be read")
+    if missing:
+        say(f"warning: {len(missing)} group(s) do not exist, first {missing[0]!r}")

@@ -1,0 +1,1 @@
+"""Verdicts and lag, from observations; policy rules. No I/O of brokers, no Spark, no Airflow."""

@@ -1,0 +1,179 @@
+"""Families: groups whose ids differ in a generated part only, as ``report-<uuid>`` and ``console-consumer-<number>``.
+
+A family is recognized by the shape of the id's tail alone, so that a group's family does not depend on which other
+groups there are. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.judge.policy.growth import FastFamily
+
+_GROWTH_DAYS = 7.0
+_SHOWN_FAMILIES = 200
+_LARGEST = 20
+"""How many of the shown ones are the largest, and how many grow fastest: trend and charts are about these."""
+
+
+class TailShape(StrEnum):
+    """The kind of a generated part, in the order in which it is looked for."""
+
+    UUID = "uuid"
+    DATE = "date"
+    VERSION = "version"
+    NUMBER = "number"
+    HASH = "hash"
+
+
+class Family(NamedTuple):
+    """A family: its name, such as ``report-<uuid>``, and the shape of the part that differs."""
+
+    name: str
+    shape: TailShape
+
+
+_HEX = "[0-9a-fA-F]"
+_UUID = re.compile(rf"(?<![0-9a-fA-F]){_HEX}{{8}}-?(?:{_HEX}{{4}}-?){{3}}{_HEX}{{12}}(?![0-9a-fA-F])")
+_SHORTEST_UUID = 32
+_NUMBER = re.compile(r"(?<![^-_.:/])\d+(?![^-_.:/])")
+_POD = "[bcdfghjklmnpqrstvwxz2456789]"
+"""The letters and digits of Kubernetes' generated names."""
+_BEGINS = r"(?:(?<=[-_.:/@#])|\A)"
+_TAILS = (
+    re.compile(
+        rf"{_BEGINS}(?P<date>(?:19|20)\d\d(?P<between>[-_.]?)(?:0[1-9]|1[0-2])(?P=between)(?:0[1-9]|[12]\d|3[01])"
+        r"(?:[-_T]?[0-2]\d[-_:]?[0-5]\d(?:[-_:]?[0-5]\d)?Z?)?)\Z"
+    ),
+    # No number begins before a version in the same id.
+    re.compile(rf"{_BEGINS}(?:(?P<version>[vV]\d+(?:[._]\d+)*|\d+\.\d+(?:\.\d+)*)|(?P<number>\d+))\Z"),
+    # A hash has digits and letters; a word such as "feedface" has none of the former.
+    re.compile(rf"{_BEGINS}(?=[^-_.:/]*\d)(?=[^-_.:/]*[a-fA-F])(?P<hash>{_HEX}{{7,64}})\Z"),
+    re.compile(rf"{_BEGINS}(?=[^-]*\d)(?=[^-]*[a-z])(?P<hash>{_POD}{{8,10}}-{_POD}{{5}})\Z"),
+)
+"""Each names the shape of what it finds."""
+_LONGEST_TAIL = 256
+"""Where a tail begins at the earliest: ids may have 32,767 letters, and each separator is tried up to the end."""
+_SHAPES = {shape.value: shape for shape in TailShape}
+
+
+def family_of(group_id: str) -> Family | None:
+    """Return the family of a group, ``None`` for an id without a generated part.
+
+    :param group_id: the group's id. A UUID counts wherever it is, anything else only at the end.
+    """
+    if len(group_id) >= _SHORTEST_UUID and (uuid := _UUID.search(group_id)) is not None:
+        after = _NUMBER.sub("<number>", group_id[uuid.end() :])
+        return Family(f"{group_id[: uuid.start()]}<uuid>{after}", TailShape.UUID)
+    start = max(len(group_id) - _LONGEST_TAIL, 0)
+    while start and group_id[start : start + _LONGEST_TAIL].isdecimal():  # a number has any length
+        start = max(start - _LONGEST_TAIL, 0)
+    for tail in _TAILS if "19" in group_id or "20" in group_id else _TAILS[1:]:
+        found = tail.search(group_id, start)
+        if found is not None:
+            shape = _SHAPES[str(found.lastgroup)]
+            return Family(f"{group_id[: found.start()]}<{shape}>", shape)
+    return None
+
+
+class Member(NamedTuple):
+    """What is known of one group of a family."""
+
+    group_id: str
+    family: str
+    owner: str | None
+    planned: bool
+    first_seen_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FamilySummary:
+    """A family in numbers.
+
+    :param groups: how many groups of it exist.
+    :param planned: how many of them the plan deletes.
+    :param newest: the member that was first seen last, and ``newest_at`` when; ``None`` if that is not known.
+    :param growth_per_day: members first seen in the last 7 days, a day; ``None`` where the history is too short.
+    :param owners: the names of its owners, sorted.
+    :param too_fast: the rules that allow less growth.
+    """
+
+    name: str
+    groups: int
+    planned: int
+    newest: str | None
+    newest_at: str | None
+    growth_per_day: float | None
+    owners: tuple[str, ...]
+    too_fast: tuple[FastFamily, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary as a plan's header has it."""
+        values = {name: getattr(self, name) for name in self.__slots__} | {"owners": list(self.owners)}
+        fast = [each.to_json() for each in values.pop("too_fast")]
+        return {**values, **({"too_fast": fast} if fast else {})}
+
+
+def summarize(members: Iterable[Member], observed_at: datetime, fast: Iterable[FastFamily] = ()) -> list[FamilySummary]:
+    """Return the families of two groups or more, at most 200: fast growing ones first, then by planned groups.
+
+    Of more, the 20 with the most groups and the 20 that grow fastest are among them.
+
+    :param members: all groups that have a family.
+    :param observed_at: the time of the snapshot. A group that its first snapshot showed may be older, so growth is
+        known only where some member of any family was first seen before the last 7 days.
+    :param fast: the families that grow faster than a rule allows; they are there with one group, too.
+    """
+    of_fast: dict[str, list[FastFamily]] = {}
+    for each in fast:
+        of_fast.setdefault(each.family, []).append(each)
+    of_family: defaultdict[str, list[Member]] = defaultdict(list)
+    times = {observed_at}
+    for member in members:
+        of_family[member.family].append(member)
+        times.add(member.first_seen_at or observed_at)
+    earliest, since = min(times), observed_at - timedelta(days=_GROWTH_DAYS)
+    since_known = since if earliest < since else None
+    found = [
+        _summary(name, some, since_known, tuple(of_fast.get(name, ())))
+        for name, some in of_family.items()
+        if len(some) > 1 or name in of_fast
+    ]
+    if len(found) > _SHOWN_FAMILIES:
+        largest = sorted(found, key=lambda one: (-one.groups, one.name))[:_LARGEST]
+        growing = [one for one in found if one.growth_per_day]
+        fastest = sorted(growing, key=lambda one: (-(one.growth_per_day or 0.0), one.name))[:_LARGEST]
+        chosen = {one.name: one for one in (*largest, *fastest)}
+        others = sorted((one for one in found if one.name not in chosen), key=_rank)
+        found = [*chosen.values(), *others[: _SHOWN_FAMILIES - len(chosen)]]
+    return sorted(found, key=_rank)
+
+
+def _rank(one: FamilySummary) -> tuple[bool, int, int, str]:
+    return not one.too_fast, -one.planned, -one.groups, one.name
+
+
+def _summary(
+    name: str, members: list[Member], since: datetime | None, too_fast: tuple[FastFamily, ...]
+) -> FamilySummary:
+    seen = [(member.first_seen_at, member.group_id) for member in members if member.first_seen_at is not None]
+    newest = max(seen, default=None)
+    growth = None
+    if since is not None and len(seen) == len(members):
+        growth = round(sum(at > since for at, _ in seen) / _GROWTH_DAYS, 2)
+    return FamilySummary(
+        name=name,
+        groups=len(members),
+        planned=sum(member.planned for member in members),
+        newest=None if newest is None else newest[1],
+        newest_at=None if newest is None else newest[0].isoformat(),
+        growth_per_day=growth,
+        owners=tuple(sorted({member.owner for member in members if member.owner is not None})),
+        too_fast=too_fast,
+    )

@@ -1,0 +1,296 @@
+"""A policy file: read, checked, and turned into rules. What cannot be read or meant is an error: nothing is planned.
+
+A keep file (patterns of groups to keep, one a line) and an owner file (``pattern: owner``) lie beside the policy, so
+that owners can answer in a file of their own. The digest covers all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration
+from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, StorageError
+from airflow_kafka_groups.judge.policy.fleet import FleetCluster, read_clusters
+from airflow_kafka_groups.judge.policy.keep_file import keep_lines
+from airflow_kafka_groups.judge.policy.lint import lint, rule_places
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of_all
+from airflow_kafka_groups.judge.policy.owners import OwnerRules
+from airflow_kafka_groups.judge.policy.policy_tests import run_tests
+from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes, read_quiet_times
+from airflow_kafka_groups.judge.policy.ready_made import READY_MADE
+from airflow_kafka_groups.judge.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction, RuleFacts
+from airflow_kafka_groups.judge.policy.schema import NEEDED, check_schema
+from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
+from airflow_kafka_groups.observe.patterns import check_patterns
+from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.local_files import LARGEST
+from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.storage_access import raised_by
+from airflow_kafka_groups.storage.url_secrets import has_secret, is_webhook
+
+KEEP_FILE_RULE = "keep_file"
+"""The name of the rule that the keep file amounts to. It is the first."""
+_DEFAULTS: Mapping[str, Any] = {"action": "keep", "idle": "7d", "observations": 2, "notice": "0d"}
+_REFUSED_CONTACT = (
+    "is a URL with a secret in it, and plans, reports and records show it: put the URL into an Airflow connection, and "
+    "name a channel or that connection here"
+)
+_LIMITS = {"max_plan_age": "max_plan_age_seconds", "max_gap": "max_gap_seconds"}
+
+
+Groups: TypeAlias = tuple[tuple[str, str], ...]
+Ruled: TypeAlias = list[tuple[RuleFacts, Ruling]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyFile:
+    """A policy file.
+
+    :param digest: the SHA-256 of its bytes; with files beside it, of one line for each, as ``sha256sum`` writes it.
+    :param rules: its rules; the last one matches every group.
+    :param limits: limits of a complete plan, by the names of ``PlanPolicy``.
+    :param protected: patterns of groups that no rule may delete.
+    :param warnings: what is allowed, and may not be meant.
+    :param clusters: the clusters that it is for; none for any.
+    :param quiet: the times in which nothing is deleted.
+    :param notify: the notifier of owners, see ``PlanPolicy.notify``.
+    :param places: where the rules are, by name, for messages.
+    """
+
+    path: str
+    digest: str
+    rules: tuple[Rule, ...]
+    limits: Mapping[str, Any]
+    protected: tuple[str, ...]
+    owners: OwnerRules
+    warnings: tuple[str, ...]
+    clusters: tuple[FleetCluster, ...]
+    quiet: QuietTimes
+    notify: Mapping[str, str]
+    places: Mapping[str, str] = field(compare=False)
+    _ruled: dict[Groups, Ruled] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+    def rule(self, groups: Groups) -> Ruled:
+        """Return what is known of planned groups, and what the rules say: a plan has no topics and no last clients.
+
+        :param groups: the id and the type of each. A deletion asks twice about the same, and they are taken once.
+        """
+        if groups not in self._ruled:
+            unknown = [None] * len(groups)
+            facts = facts_of_all([one[0] for one in groups], self.owners, [one[1] for one in groups], unknown, unknown)
+            self._ruled[groups] = list(zip(facts, RuleMatcher(self.rules).rule_all(facts), strict=True))
+        return self._ruled[groups]
+
+    def require_cluster(self, name: str) -> None:
+        """Raise ``PolicyError`` if the file names its clusters, and this is none of them.
+
+        :param name: the cluster's folder in the storage.
+        """
+        names = [cluster.name for cluster in self.clusters]
+        if names and name not in names:
+            raise PolicyError(
+                f"the policy {self.path} is for the clusters {', '.join(names)}, and not for {name!r}: add it to "
+                "clusters, or use its own policy"
+            )
+
+
+def load_policy(path: StoragePath) -> PolicyFile:
+    """Read a policy and the files beside it.
+
+    Raises ``PolicyError`` that names every problem with its line, also for a test of the file that fails, and
+    ``StorageError``.
+    """
+    content = _read(path, "the policy")
+    problems = Problems(read_yaml(content, path.name, NEEDED))
+    check_schema(problems)
+    problems.raise_if_any()
+    value = problems.document.value
+    beside = {
+        name: _read(path.parent / value[name], f"the {name} of {path.name}")
+        for name in ("keep_file", "owner_file")
+        if name in value
+    }
+    owners = _owners(problems, beside.get("owner_file"))
+    rules = _rules(problems, beside.get("keep_file"))
+    protected = _patterns(problems, ("protect",), value.get("protect", ()))
+    clusters = read_clusters(problems, value.get("clusters", {}))
+    quiet = read_quiet_times(
+        problems,
+        value.get("timezone", "UTC"),
+        _strings(value.get("quiet_hours", ())),
+        _strings(value.get("holidays", ())),
+    )
+    limits = _limits(problems, value.get("limits", {}))
+    if limits.get("max_plan_age_seconds") == 0:
+        problems.add(("limits", "max_plan_age"), "is 0: no plan could be applied. Write a time above 0, such as 12h")
+    problems.raise_if_any()
+    warnings = lint(rules, owners, problems, protected, limits.get("max_gap_seconds", 0.0))
+    run_tests(value.get("tests", ()), rules, owners, problems, protected)
+    problems.raise_if_any()
+    every = {path.name: content, **{value[name]: data for name, data in beside.items()}}
+    return PolicyFile(
+        path=str(path),
+        digest=_digest(every),
+        rules=rules,
+        limits=limits,
+        protected=protected,
+        owners=owners,
+        warnings=tuple(warnings),
+        clusters=clusters,
+        quiet=quiet,
+        notify=value.get("notify", {}),
+        places={rule.name: problems.document.where(path) for rule, path in rule_places(rules, problems)},
+    )
+
+
+def _read(path: StoragePath, what: str) -> bytes:
+    try:
+        content = read_named(path, what, LARGEST, PolicyError)
+    except StorageError as exc:
+        if isinstance(raised_by(exc), IsADirectoryError):
+            raise PolicyError(f"{what} is a folder: {path}. Name the file in it") from exc
+        raise
+    if content is None:
+        raise PolicyError(f"{what} is missing: there is no {path}. Correct the path")
+    return content
+
+
+def _digest(every: Mapping[str, bytes]) -> str:
+    hashes = {name: hashlib.sha256(data).hexdigest() for name, data in every.items()}
+    if len(hashes) == 1:
+        return next(iter(hashes.values()))
+    return hashlib.sha256("".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes)).encode()).hexdigest()
+
+
+def _limits(problems: Problems, given: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        _LIMITS.get(name, name): _duration(problems, ("limits", name), value) if name in _LIMITS else value
+        for name, value in given.items()
+    }
+
+
+def _duration(problems: Problems, path: Path, text: str) -> float:
+    """Read a duration, which has the form that the schema demands. One that is too long is a problem."""
+    try:
+        return parse_duration(text)
+    except ValueError as exc:
+        problems.add(path, str(exc))
+        return LONGEST_SECONDS
+
+
+def _strings(value: object) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)  # type: ignore[arg-type]  # by the schema
+
+
+def _patterns(problems: Problems, path: Path, value: object) -> tuple[str, ...]:
+    found = _strings(value)
+    try:
+        return check_patterns("", found)
+    except ConfigurationError as exc:
+        problems.add(path, str(exc).lstrip())
+        return ()
+
+
+def _rules(problems: Problems, keep_file: bytes | None) -> tuple[Rule, ...]:
+    """Return the rules in order: the keep file's, the policy's, and the default."""
+    value = problems.document.value
+    defaults = {**_DEFAULTS, **value.get("defaults", {})}
+    found: list[Rule] = []
+    if keep_file is not None:
+        patterns = tuple(keep_lines(problems, value["keep_file"], keep_file))
+        if patterns:
+            found.append(_rule(problems, ("keep_file",), {"action": "keep", "match": {"groups": patterns}}, defaults))
+    for place, given in enumerate(value["rules"]):
+        path: Path = ("rules", place)
+        made: Mapping[str, Any] = {}
+        if "use" in given:
+            if given["use"] not in READY_MADE:
+                problems.add(
+                    (*path, "use"),
+                    f"(got {given['use']!r}) is no ready-made rule; {did_you_mean(given['use'], list(READY_MADE))}",
+                )
+                continue
+            made = READY_MADE[given["use"]]
+        rule = {"name": given.get("use"), **made, **given}
+        if rule["name"] in (DEFAULT_RULE, KEEP_FILE_RULE) or any(rule["name"] == other.name for other in found):
+            problems.add((*path, "name"), f"(got {rule['name']!r}) is taken: choose another name")
+            continue
+        found.append(_rule(problems, path, rule, defaults))
+    return (*found, _rule(problems, ("defaults",), {"name": DEFAULT_RULE}, defaults))
+
+
+def _rule(problems: Problems, path: Path, given: Mapping[str, Any], defaults: Mapping[str, Any]) -> Rule:
+    """Build a rule. A value that cannot be is a problem, and the rule then keeps."""
+    values = {**defaults, **given}
+    name = values.get("name", KEEP_FILE_RULE)
+    try:
+        conditions = {key: _strings(value) for key, value in values.get("match", {}).items()}
+        for key, some in conditions.items():
+            if not some:
+                problems.add((*path, "match", key), "is empty: remove it, or name what it is about")
+        return Rule(
+            name=name,
+            action=RuleAction(values["action"]),
+            match=Match(**{"excepted" if key == "except" else key: some for key, some in conditions.items()}),
+            min_idle_seconds=_duration(problems, (*path, "idle"), values["idle"]),
+            min_observations=values["observations"],
+            notice_seconds=_duration(problems, (*path, "notice"), values["notice"]),
+            max_groups=values.get("max_groups"),
+            max_share=values.get("max_share"),
+            approval=values.get("approval") == "always",
+            owner=values.get("owner"),
+            max_growth_per_day=values.get("max_growth_per_day"),
+        )
+    except ConfigurationError as exc:
+        key = {"min_idle_seconds": ("idle",), "excepted": ("match", "except")}.get(exc.field, ("match", exc.field))
+        problems.add((*path, *key), str(exc))
+        return Rule(name=name, action=RuleAction.KEEP, min_idle_seconds=SECONDS["weeks"], min_observations=2)
+
+
+def _owners(problems: Problems, owner_file: bytes | None) -> OwnerRules:
+    value = problems.document.value
+    owners = value.get("owners", {})
+    mapping = [
+        (pattern, name)
+        for name, owner in owners.items()
+        for pattern in _patterns(problems, ("owners", name, "groups"), owner.get("groups", ()))
+    ]
+    if owner_file is not None:
+        mapping += _owner_lines(read_yaml(owner_file, value["owner_file"]))
+    places: dict[Path, Mapping[str, Any]] = {("defaults",): value.get("defaults", {})}
+    for path, given in (places | {("owners", name): owner for name, owner in owners.items()}).items():
+        if _tells_secret(given.get("contact", "")):
+            problems.add((*path, "contact"), _REFUSED_CONTACT)
+    naming = value.get("owner_from_id")
+    try:
+        return OwnerRules(
+            mapping=mapping,
+            naming=naming,
+            contacts={name: owner["contact"] for name, owner in owners.items() if "contact" in owner},
+            default_contact=value.get("defaults", {}).get("contact"),
+        )
+    except ConfigurationError as exc:
+        problems.add(("owner_from_id",), str(exc))
+        return OwnerRules()
+
+
+def _tells_secret(contact: str) -> bool:
+    """Return whether one of a contact's words is a secret URL: what is beside a URL, such as an address, is no user."""
+    return any(is_webhook(word) or ("://" in word and has_secret(word)) for word in contact.split())
+
+
+def _owner_lines(document: Document) -> Iterator[tuple[str, str]]:
+    problems = Problems(document)
+    given = document.value if document.value is not None else {}
+    if not isinstance(given, dict):
+        problems.add((), "must be a mapping of patterns to owners, such as 'payments.*: payments'")
+        given = {}
+    for pattern, owner in given.items():
+        if not isinstance(owner, str) or not owner.strip():
+            problems.add((pattern,), f"(got {owner!r}) must be the name of an owner: put it in quotes")
+        elif _patterns(problems, (pattern,), pattern):
+            yield pattern, owner
+    problems.raise_if_any()

@@ -1,0 +1,254 @@
+"""The lives of groups, from one snapshot's observations to the next: since when each has been idle. No I/O.
+
+``Lives`` sees the observations of all complete snapshots once, oldest first, and keeps of each group only what the
+verdict needs. So memory does not grow with the history.
+
+A group's *life* is its observations in the complete snapshots in a row up to the newest. A snapshot without the group
+ends a life: whatever comes later is another group with the same name. A *quiet* observation is read without error,
+``Empty`` and without members. A *run* of quiet observations is ended by every doubt: an observation that is not quiet,
+a gap longer than allowed, a clock that went backwards, another group type or protocol type, and a sign of life in an
+incomplete snapshot. A *stretch* is an idle time, or a single observation outside of one; it is named by its first
+snapshot.
+
+A snapshot is incomplete when a broker did not answer the listing. What it lacks means nothing; what it shows counts, as
+docs/spark/judge-staleness.md says: the next complete snapshot then begins a new idle time, and none gets longer. An
+error in it is no sign, since the groups of a broker that is down have one.
+
+Every doubt means keep. Any difference in the committed offsets of two observations is movement: offset, leader epoch or
+metadata, forwards or backwards. A commit of the same offset with other metadata is a sign of life.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
+from airflow_kafka_groups.judge.staleness.segments import Bools, Ints, Numbers, encoded, valid_of
+from airflow_kafka_groups.kafka.models.group_states import GroupState
+from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, to_numpy
+
+_NUMBERS = ("observed_at", "members", "partitions", "digest_xor", "digest_sum", "lag", "lag_unknown", "log_start")
+READ = ("group_id", "group_type", "protocol_type", "state", "error", *_NUMBERS)
+"""The columns of observations that decide."""
+
+_NEVER = np.iinfo(np.int64).min
+_NO_PLACE = -2  # not one before the first
+_AT_ONCE = 100_000
+
+
+class Life(NamedTuple):
+    """The newest observation of a group, and what its life was. Times are in microseconds since 1970.
+
+    :param empty_since: when its present run of quiet observations began; ``None`` if it is not quiet.
+    :param observations: the observations in its present idle time, in which nothing moved either.
+    :param last_moved_at: the first observation after its last movement, or its last known commit.
+    :param life_lag_at: the first observation of its life with known log ends, with its ``life_lag``.
+    :param idle_lag_at: the same of its idle time, with ``idle_lag`` and ``idle_log_start``.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    coordinator: int | None
+    error: str | None
+    partitions: int
+    lag: int | None
+    lag_unknown: int
+    lost: int | None
+    log_start: int | None
+    nearest: int | None
+    observed_at: int
+    first_seen_at: int
+    empty_since: int | None
+    last_moved_at: int | None
+    observations: int
+    life_lag_at: int | None
+    life_lag: int
+    idle_lag_at: int | None
+    idle_lag: int
+    idle_log_start: int
+
+    def with_last_commit(self, committed_at: int | None, observed_from: Sequence[int]) -> Life:
+        """Move ``last_moved_at`` to the last commit, if that is later, and count the observations from there.
+
+        No group becomes older by it.
+
+        :param committed_at: when the group committed last; ``None`` if that is not known.
+        :param observed_from: when the observations of each complete snapshot begin, sorted: there may be thousands.
+        """
+        if committed_at is None:
+            return self
+        observations, moved = self.observations, max(self.last_moved_at or committed_at, committed_at)
+        if observations and committed_at > max(self.empty_since or 0, self.last_moved_at or 0):
+            observations = min(observations, len(observed_from) - bisect_left(observed_from, committed_at))
+        return self._replace(observations=observations, last_moved_at=moved)
+
+
+class _Seen(NamedTuple):
+    """What a snapshot shows of the groups that are judged: a row each."""
+
+    group: Ints
+    at: Ints
+    readable: Bools
+    empty: Bools
+    unknown: Bools
+    members: Ints
+    kind: Ints
+    committed: Ints
+    known: Bools
+    lag: Ints
+    log_start: Ints
+
+
+class Lives:
+    """The lives of the groups of a snapshot.
+
+    :param newest: its observations, which are judged.
+    :param policy: its ``max_gap_seconds`` decides which observations are consecutive.
+    """
+
+    def __init__(self, newest: pa.Table, policy: StalenessPolicy) -> None:
+        self._newest = newest
+        self._ids = in_one_piece(newest["group_id"])
+        self._gap = round(policy.max_gap_seconds * 1_000_000)
+        self._place = 0
+        self._names: dict[str, int] = {}
+        size = len(self._ids)
+        never, nowhere, zero = np.full(size, _NEVER), np.full(size, _NO_PLACE), np.zeros(size, np.int64)
+        # Of the observation before, and of the last readable one:
+        self._seen_in, self._at, self._kind = nowhere.copy(), never.copy(), nowhere.copy()
+        self._readable, self._quiet = np.zeros(size, np.bool_), np.zeros(size, np.bool_)
+        self._committed, self._has_committed = np.zeros((3, size), np.int64), np.zeros(size, np.bool_)
+        # Of the life:
+        self._first_at, self._run_at, self._moved_at = never.copy(), never.copy(), never.copy()
+        self._sign, self._latest_sign = never.copy(), never.copy()
+        # The present stretch, and the first observations with known log ends, in the last one that has some and in the
+        # life:
+        self._stretch, self._known_in, self._known_at = nowhere.copy(), nowhere.copy(), never.copy()
+        self._known_lag, self._known_log_start = zero.copy(), zero.copy()
+        self._life_lag_at, self._life_lag = never.copy(), zero.copy()
+
+    def add_incomplete(self, table: pa.Table) -> None:
+        """Look for signs of life in an incomplete snapshot, whose successor is the next complete one."""
+        seen = self._seen(table)
+        group = seen.group
+        before = self._seen_in[group] == self._place - 1
+        other = before & (self._kind[group] != seen.kind)
+        other |= before & self._readable[group] & (self._committed[:, group] != seen.committed).any(axis=0)
+        alive = (seen.members != 0) | ~(seen.empty | seen.unknown) | (seen.readable & (seen.unknown | other))
+        shown = group[alive]
+        self._sign[shown] = np.maximum(self._sign[shown], seen.at[alive])
+
+    def add(self, table: pa.Table) -> None:
+        """Continue with the next complete snapshot."""
+        seen, place = self._seen(table), self._place
+        group, at, quiet = seen.group, seen.at, seen.readable & seen.empty & (seen.members == 0)
+        born = self._seen_in[group] != place - 1
+        self._first_at[group[born]], self._has_committed[group[born]] = at[born], False
+        for times in (self._moved_at, self._latest_sign, self._life_lag_at):
+            times[group[born]] = _NEVER
+        elapsed = at - self._at[group]
+        watched = ~born & (elapsed >= 0)
+        if self._gap:
+            watched &= elapsed <= self._gap
+        # Signs are compared by time too: an incomplete snapshot may overlap a complete one that began later.
+        watched &= (self._sign[group] == _NEVER) & (self._latest_sign[group] < self._at[group])
+        self._latest_sign[group] = np.maximum(self._latest_sign[group], self._sign[group])
+        self._sign[:] = _NEVER
+        starts = quiet & ~(watched & self._quiet[group] & (self._kind[group] == seen.kind))
+        differs = (self._committed[:, group] != seen.committed).any(axis=0)
+        moved = seen.readable & self._has_committed[group] & differs
+        self._run_at[group[starts]], self._moved_at[group[moved]] = at[starts], at[moved]
+        self._stretch[group[~quiet | starts | moved]] = place
+        self._measure(seen)
+        self._committed[:, group[seen.readable]] = seen.committed[:, seen.readable]
+        self._has_committed[group[seen.readable]] = True
+        self._seen_in[group], self._at[group], self._kind[group] = place, at, seen.kind
+        self._readable[group], self._quiet[group] = seen.readable, quiet
+        self._place += 1
+
+    def _measure(self, seen: _Seen) -> None:
+        """Keep the first observations with known log ends."""
+        fresh = seen.known & (self._known_in[seen.group] != self._stretch[seen.group])
+        group = seen.group[fresh]
+        self._known_in[group], self._known_at[group] = self._stretch[group], seen.at[fresh]
+        self._known_lag[group], self._known_log_start[group] = seen.lag[fresh], seen.log_start[fresh]
+        first = seen.known & (self._life_lag_at[seen.group] == _NEVER)
+        group = seen.group[first]
+        self._life_lag_at[group], self._life_lag[group] = seen.at[first], seen.lag[first]
+
+    def _seen(self, table: pa.Table) -> _Seen:
+        places = pc.index_in(table["group_id"], self._ids)
+        if places.null_count:
+            table, places = table.filter(places.is_valid()), places.drop_null()
+        of = {name: Numbers.of(table[name]) for name in _NUMBERS}
+        readable = ~valid_of(table["error"])
+        known = readable & (of["partitions"].values > 0) & (of["lag_unknown"].values == 0)
+        return _Seen(
+            group=Numbers.of(places).values,
+            at=of["observed_at"].values,
+            readable=readable,
+            empty=_is(table["state"], GroupState.EMPTY),
+            unknown=_is(table["state"], GroupState.UNKNOWN),
+            members=of["members"].values,
+            kind=self._kind_of(table),
+            committed=np.stack([of[name].values for name in ("partitions", "digest_xor", "digest_sum")]),
+            known=known & of["lag"].known & of["log_start"].known,
+            lag=of["lag"].values,
+            log_start=of["log_start"].values,
+        )
+
+    def _kind_of(self, table: pa.Table) -> Ints:
+        """Number what groups are: another group type or protocol type means another group of the same name."""
+        kinds: Ints = np.zeros(table.num_rows, np.int64)
+        for column in (table["group_type"], table["protocol_type"]):
+            found = encoded(column)
+            numbers = [self._names.setdefault(name, len(self._names)) for name in found.dictionary.to_pylist()]
+            kinds = kinds << 32 | np.array(numbers, np.int64)[Numbers.of(found.indices).values]
+        return kinds
+
+    def judged(self) -> Iterator[list[Life]]:
+        """Return the lives of the groups, by id, some at a time: at least one part, which may be empty.
+
+        Call it after the snapshot that is judged was added, as the last one.
+        """
+        last = self._place - 1
+        if not (self._seen_in == last).all():
+            raise ValueError("the snapshot that is judged is not the last one that was added")
+        quiet = self._quiet
+        idle_known = quiet & (self._known_in == self._stretch)
+        state: dict[str, Any] = {
+            "observed_at": self._at,
+            "first_seen_at": self._first_at,
+            "empty_since": np.where(quiet, self._run_at, _NEVER),
+            "last_moved_at": self._moved_at,
+            "observations": np.where(quiet, last - self._stretch + 1, 0),
+            "life_lag_at": self._life_lag_at,
+            "life_lag": self._life_lag,
+            "idle_lag_at": np.where(idle_known, self._known_at, _NEVER),
+            "idle_lag": self._known_lag,
+            "idle_log_start": self._known_log_start,
+        }
+        order = pc.sort_indices(self._ids)
+        for begin in range(0, max(len(order), 1), _AT_ONCE):
+            part = order.slice(begin, _AT_ONCE)
+            columns: list[list[Any]] = [
+                [None if each == _NEVER else each for each in state[name][to_numpy(part)].tolist()]
+                if name in state
+                else self._newest[name].take(part).to_pylist()
+                for name in Life._fields
+            ]
+            yield [Life(*values) for values in zip(*columns, strict=True)]
+
+
+def _is(column: pa.ChunkedArray, value: str) -> Bools:
+    same: Bools = to_numpy(pc.equal(column, literal(str(value))))
+    return same

@@ -1,0 +1,238 @@
+"""The observations of a cluster's snapshots on storage: made once, by the first job that sees a snapshot.
+
+``tables/observations/snapshot_id=<id>/`` has a snapshot's observations, and ``summaries/observations/<id>.json``,
+written last and only once, describes them. They are used only if everything matches: the format, the snapshot's
+manifest and the sizes of its files, as they were reduced, and the bytes of the observations themselves. Otherwise the
+snapshot is reduced again: observations save time and never decide alone.
+
+Jobs may do so at the same time. Each writes to a folder of its own, hidden from readers of the table, and moves the
+files from there to names made of their SHA-256. An object store shows nothing incomplete, and has them at once. So
+whatever a killed job leaves behind is either hidden, or what the next job would write in its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from hashlib import sha256
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.judge.staleness.lives import READ
+from airflow_kafka_groups.judge.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
+from airflow_kafka_groups.judge.staleness.reduction import Reduction
+from airflow_kafka_groups.observe.history.snapshots import History
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.storage.arrow_values import column, empty_table
+from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.storage.ids import is_id, new_id, time_of
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.workers import Workers
+
+_TRIES = 3
+_KINDS = ["group_type", "protocol_type"]
+"""The columns that have the same few values in all rows."""
+
+_REPEATED = ["run_id", *_KINDS, "state", "error"]
+
+_LEFT_BEHIND = timedelta(days=1)
+
+
+class ObservationStore:
+    """The observations of the snapshots of a history.
+
+    :param storage: that of the history's folder.
+    :param workers: what reads several files at once.
+    :param reduction: what reduces the snapshots that have none.
+    """
+
+    def __init__(self, storage: Storage, history: History, workers: Workers, reduction: Reduction) -> None:
+        self._storage, self._history, self._workers = storage, history, workers
+        self._folder = history.folder
+        self._root = f"{self._folder}/{paths.table(paths.TableName.OBSERVATIONS)}"
+        self._stage = f"{self._root}/_{new_id(datetime.now(UTC))}"
+        self._reduction = reduction
+        self.reduced: set[str] = set()
+        """The snapshots whose rows were read, because they had no observations that could be used."""
+
+        self.stored: dict[str, ObservationManifest] = {}
+        """The observations of all snapshots, by id."""
+
+    def complete(self) -> None:
+        """Reduce the snapshots that have no observations, and verify that all have some.
+
+        Raises ``SnapshotError`` for a snapshot whose rows do not match its manifest, and ``StorageError``.
+        """
+        self.stored = self.find()
+        missing = [manifest for manifest in self._history.read if manifest.snapshot_id not in self.stored]
+        if missing:
+            self._remove_left_behind()
+            self._reduce(missing)
+
+    def tables(self, snapshot_ids: Iterable[str]) -> Iterator[pa.Table]:
+        """Return the observations of snapshots, in their order, with the columns that decide.
+
+        Those whose bytes are not as they were written are made again. Raises as ``complete`` does.
+        """
+        manifests = {manifest.snapshot_id: manifest for manifest in self._history.read}
+        for name, table in self._workers.each(self._verified, snapshot_ids):
+            found = table
+            for _ in range(_TRIES):
+                if found is None:
+                    self._discard(self.stored[name])
+                    self._reduce([manifests[name]])
+                    found = self._verified(name)
+            if found is None:
+                raise StorageError(
+                    f"{self._root} has other bytes than were written, {_TRIES} times: another program writes there, or "
+                    "the storage is damaged. Nothing was judged"
+                )
+            yield found
+
+    def newest(self) -> pa.Table:
+        """Return the observations of the judged snapshot with all columns."""
+        return next(iter(self.tables([self._history.judged.snapshot_id])))
+
+    def find(self) -> dict[str, ObservationManifest]:
+        """Return the stored observations that match their snapshots, by id; their files are not verified yet."""
+        names = set(self._storage.files(f"{self._folder}/{paths.summaries(paths.TableName.OBSERVATIONS)}"))
+        known = [each for each in self._history.read if f"{each.snapshot_id}.json" in names]
+        texts = self._storage.read_texts([self._manifest(each.snapshot_id) for each in known], skip_unreadable=True)
+        found = {}
+        for manifest, text in zip(known, texts, strict=True):
+            stored = parse(text)
+            if stored is not None and stored.describes(manifest, source_of(manifest, self._history)):
+                found[manifest.snapshot_id] = stored
+        return found
+
+    def files(self, stored: Iterable[ObservationManifest]) -> list[str]:
+        """Return the paths of observations."""
+        return [self._file(each) for each in stored if each.file is not None]
+
+    def _verified(self, snapshot_id: str) -> pa.Table | None:
+        """Read observations, ``None`` if they are not there as they were written."""
+        stored = self.stored[snapshot_id]
+        if stored.file is None:
+            return empty_table(arrow_schema(OBSERVATION_COLUMNS))
+        path = self._file(stored)
+        try:
+            content = self._storage.read_bytes(path)
+            if sha256(content).hexdigest() != stored.sha256:
+                return None
+            columns = None if snapshot_id == self._history.judged.snapshot_id else [*READ]
+            # Not by read_table(), which imports pandas, and takes a third longer.
+            with pq.ParquetFile(pa.BufferReader(content), read_dictionary=_KINDS) as file:
+                table = file.read(columns=columns, use_threads=False)
+        except MemoryError as exc:  # they may be sound, and take more of it to be made again
+            raise StorageError(f"{path} cannot be read: {first_line(exc)}") from exc
+        except (StorageError, pa.ArrowException):
+            return None
+        found = (table.num_rows, *_extent(table))
+        return table if found == (stored.groups, stored.oldest, stored.newest) else None
+
+    def _reduce(self, missing: list[SnapshotManifest]) -> None:
+        """Reduce snapshots and store what they came to, each as soon as it is made."""
+        self.reduced |= {manifest.snapshot_id for manifest in missing}
+        try:
+            self.stored |= dict(self._reduction.of(missing, self._publish))
+        finally:
+            with suppress(StorageError):  # the first error is the one to report
+                self._storage.delete_folder(self._stage)
+
+    def _publish(self, manifest: SnapshotManifest, table: pa.Table) -> ObservationManifest:
+        """Write observations and their manifest, unless another job has done so, or a killed one."""
+        content = _parquet(table) if table.num_rows else b""
+        digest = sha256(content).hexdigest() if content else None
+        oldest, newest = _extent(table)
+        made = ObservationManifest(
+            snapshot_id=manifest.snapshot_id,
+            cluster=manifest.cluster,
+            source=source_of(manifest, self._history),
+            groups=table.num_rows,
+            oldest=oldest,
+            newest=newest,
+            file=digest and f"part-{digest[:32]}.parquet",
+            bytes=len(content),
+            sha256=digest,
+        )
+        if made.file is not None:
+            self._write(made, content)
+        place, text = self._manifest(made.snapshot_id), json.dumps(asdict(made), indent=1) + "\n"
+        try:
+            self._storage.write_text(place, text, replace=False)
+        except StorageError:
+            if parse(self._storage.read_texts([place], skip_unreadable=True)[0]) != made:
+                self._storage.write_text(place, text)
+        self._remove_others(made)
+        return made
+
+    def _remove_others(self, made: ObservationManifest) -> None:
+        """Remove what jobs of other versions left of a snapshot: readers of the table would count its groups twice."""
+        folder = f"{self._root}/{PARTITION}={made.snapshot_id}"
+        for name in self._storage.files(folder):
+            if paths.is_data_file(name) and name != made.file:
+                self._storage.delete_file(f"{folder}/{name}")
+
+    def _write(self, made: ObservationManifest, content: bytes) -> None:
+        """Write a file, unless it is there: one with the right name may be a killed job's, or damaged."""
+        place = self._file(made)
+        create = partial(
+            self._storage.create_whole, place, content, aside=f"{self._stage}/{made.snapshot_id}-{made.file}"
+        )
+        # What another job has put there stays: it may be reading it.
+        if create() or self._has(place, content):
+            return
+        self._storage.delete_file(place)
+        if not create():
+            raise StorageError(f"{place} cannot be replaced: another program writes there")
+
+    def _has(self, path: str, content: bytes) -> bool:
+        """Return whether a file is there with this content."""
+        with suppress(StorageError):
+            return self._storage.read_bytes(path) == content
+        return False
+
+    def _discard(self, manifest: ObservationManifest) -> None:
+        """Delete observations that do not match their manifest or their snapshot, the manifest first."""
+        self._storage.delete_file(self._manifest(manifest.snapshot_id))
+        if manifest.file is not None:
+            self._storage.delete_file(self._file(manifest))
+
+    def _remove_left_behind(self) -> None:
+        """Remove the hidden folders of jobs that were killed a day ago or earlier."""
+        now = datetime.now(UTC)
+        for name in self._storage.folders(self._root):
+            if name[0] == "_" and is_id(name[1:]) and now - time_of(name[1:]) > _LEFT_BEHIND:
+                with suppress(StorageError):  # of another user, perhaps; it is hidden, and in nobody's way
+                    self._storage.delete_folder(f"{self._root}/{name}")
+
+    def _manifest(self, snapshot_id: str) -> str:
+        return f"{self._folder}/{paths.summary(paths.TableName.OBSERVATIONS, snapshot_id)}"
+
+    def _file(self, manifest: ObservationManifest) -> str:
+        return f"{self._root}/{PARTITION}={manifest.snapshot_id}/{manifest.file}"
+
+
+def _parquet(table: pa.Table) -> bytes:
+    with pa.BufferOutputStream() as stream:  # an object of Python's would take turns with the threads that reduce
+        # Only these columns repeat their values: a dictionary of the others would be made and thrown away.
+        pq.write_table(table, stream, compression="zstd", use_dictionary=_REPEATED, write_page_checksum=True)
+        content: bytes = stream.getvalue().to_pybytes()
+    return content
+
+
+def _extent(table: pa.Table) -> tuple[str | None, str | None]:
+    """Return the times of the first and of the last observation."""
+    micros = pc.min_max(table["observed_at"].cast(pa.int64())).as_py()
+    times = utc_times(column([*micros.values()], pa.int64()))  # without the zones that pyarrow asks for
+    oldest, newest = (None if at is None else f"{at:%Y-%m-%dT%H:%M:%S.%fZ}" for at in times)
+    return oldest, newest

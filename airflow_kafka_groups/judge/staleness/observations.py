@@ -1,0 +1,181 @@
+"""The reduction of a snapshot to observations: one row for each group, with what later judgements need of it.
+
+What a group has committed becomes a digest over all its partitions: their number, and the exclusive-or and the sum of
+their 64-bit hashes. It does not depend on the order of the rows. Equal commits have equal digests; unequal ones differ,
+unless both the exclusive-or and the sum of the hashes collide.
+
+Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
+Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
+which have no more of this package than ``CARRIED``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from airflow_kafka_groups.judge.staleness import segments
+from airflow_kafka_groups.judge.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
+from airflow_kafka_groups.observe import counting
+from airflow_kafka_groups.observe.history import snapshot_rows
+from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, lacks_required, parts_of
+from airflow_kafka_groups.storage import arrow_values as values
+from airflow_kafka_groups.storage import columns
+from airflow_kafka_groups.storage.arrow_schema import unchecked_schema
+from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
+from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS
+
+CARRIED = (sys.modules[__name__], segments, counting, snapshot_rows, values, columns)
+"""The modules that a task needs."""
+
+_SCHEMA = unchecked_schema(OBSERVATION_COLUMNS)
+_CONTRADICTION = "its rows in this snapshot contradict one another"
+_DIGEST_BITS_DROPPED = np.uint64(24)  # of 64: the remaining 40 bits allow a sum over 8 million partitions in an int64
+_SAME = ("group_type", "protocol_type", "state")
+"""What all rows of a group say alike."""
+
+_OFFSETS = ("committed_offset", "log_start", "log_end")
+_TEXTS = ("group_id", *_SAME, "error")
+_REDUCED = pa.schema(dict.fromkeys(("snapshot_id", "file", "problem"), pa.string()) | {"observations": pa.binary()})
+REDUCED_SCHEMA = ", ".join(f"{field.name} {field.type}" for field in _REDUCED)
+_NO_METADATA = np.uint64(0x9E3779B97F4A7C15)
+_COMBINED_BY: dict[str, Callable[[Numbers, Ints], Numbers]] = {
+    **dict.fromkeys(("observed_at", "members", "coordinator"), Numbers.most),
+    "digest_xor": Numbers.xor,
+    "nearest": Numbers.least,
+}
+"""How numbers of one group are combined. Default: added up."""
+
+
+def reduce_file(source: Any, snapshot_id: str) -> pa.Table:
+    """Reduce a snapshot's file to one row for each group, with the columns of ``OBSERVATION_COLUMNS``.
+
+    ``rows`` counts the rows read and ``invalid`` those without a required column, for the reader's checks.
+
+    :param source: a file of Parquet, or its path.
+    :param snapshot_id: whose rows it must have.
+
+    Raises ``UnusableFileError``; ``OSError`` and ``MemoryError`` say nothing about the file.
+    """
+    return reduced(parts_of(source, snapshot_id), snapshot_id)
+
+
+def reduced(parts: Iterable[pa.Table], snapshot_id: str) -> pa.Table:
+    """Reduce parts of a snapshot's rows, as ``reduce_file`` does those of its file."""
+    return combined([_observed(part, snapshot_id) for part in parts])
+
+
+def reduce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Reduce the files of a Spark task, to rows of ``REDUCED_SCHEMA``.
+
+    :param batches: their paths, in the folders of their snapshots, and contents.
+    """
+    for batch in batches:
+        for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+            row: dict[str, Any] = dict(zip(("snapshot_id", "file"), path.split("/")[-2:], strict=True))
+            try:
+                table = reduce_file(pa.BufferReader(content.as_buffer()), row["snapshot_id"])
+                with pa.BufferOutputStream() as stream:
+                    # The driver's JVM holds the answers of many tasks at once.
+                    options = pa.ipc.IpcWriteOptions(compression="zstd")
+                    with pa.ipc.new_stream(stream, table.schema, options=options) as writer:
+                        writer.write_table(table)
+                    row["observations"] = stream.getvalue().to_pybytes()
+            except UnusableFileError as exc:
+                row["problem"] = str(exc)
+            yield pa.RecordBatch.from_pylist([row], schema=_REDUCED)
+
+
+def combined(parts: Sequence[pa.Table]) -> pa.Table:
+    """Combine observations of parts of a snapshot to one row for each group, sorted by group.
+
+    :param parts: what ``reduce_file`` returned.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    table = pa.concat_tables([empty_table(_SCHEMA), *parts])
+    if not table.num_rows:
+        return table
+    texts = {name: Strings.of(table[name]) for name in _TEXTS}
+    numbers = {name: Numbers.of(table[name]) for name in table.column_names if name not in ("run_id", *_TEXTS)}
+    return _grouped(texts, numbers, table["run_id"][0].as_py())
+
+
+def _observed(rows: pa.Table, snapshot_id: str) -> pa.Table:
+    """Reduce rows."""
+    size = rows.num_rows
+    offset, start = (Numbers.of(rows[name]) for name in _OFFSETS[:2])
+    committed = valid_of(rows["topic"]) & offset.known & (offset.values >= 0)
+    lag, lost = (Numbers.of(found) for found in counting.lag_and_lost(*(rows[name] for name in _OFFSETS)))
+    has_start, has_lag = committed & start.known, committed & lag.known
+    digest = np.where(committed, _digests(rows, offset.values), np.uint64(0))
+    numbers = {
+        **{name: Numbers.of(rows[name]) for name in ("observed_at", "members", "coordinator")},
+        "partitions": Numbers(committed.astype(np.int64)),
+        "digest_xor": Numbers(digest.view(np.int64)),
+        "digest_sum": Numbers((digest >> _DIGEST_BITS_DROPPED).view(np.int64)),
+        "lag": Numbers(lag.values, has_lag),
+        "lag_unknown": Numbers((committed & ~has_lag).astype(np.int64)),
+        "lost": Numbers(lost.values, has_lag),
+        "log_start": Numbers(start.values, has_start),
+        "nearest": Numbers(offset.values - start.values, has_start),
+        "rows": Numbers(np.ones(size, np.int64)),
+        "invalid": Numbers(lacks_required(rows).astype(np.int64)),
+    }
+    return _grouped({name: Strings.of(rows[name]) for name in _TEXTS}, numbers, snapshot_id)
+
+
+def _digests(rows: pa.Table, offsets: Ints) -> npt.NDArray[np.uint64]:
+    """Hash what each row has committed: topic, partition, offset, leader epoch and metadata."""
+    partition, epoch = (Numbers.of(rows[name], -1).values for name in ("partition", "leader_epoch"))
+    found = _hashes(rows["topic"])
+    for each in (partition, offsets, epoch):
+        found = _mixed(found ^ each.view(np.uint64))
+    return _mixed(found ^ _hashes(rows["metadata"]))
+
+
+def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Mix 64 bits so that each depends on all (the finalizer of SplitMix64); different numbers stay different."""
+    bits = bits + np.uint64(0x9E3779B97F4A7C15)
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _hashes(column: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """Hash strings; null has another hash than any string."""
+    found = encoded(column)
+    each = [blake2b(text.encode(), digest_size=8).digest() for text in found.dictionary.to_pylist()]
+    known = np.append(np.frombuffer(b"".join(each), np.uint64), _NO_METADATA)
+    hashes: npt.NDArray[np.uint64] = known[to_numpy(fill_nulls(found.indices, len(each)))]
+    return hashes
+
+
+def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snapshot_id: str) -> pa.Table:
+    """Reduce rows or observations to one row for each group, sorted by group."""
+    group = texts["group_id"].places
+    if not (group[1:] >= group[:-1]).all():
+        order = np.argsort(group, kind="stable")
+        group = group[order]
+        texts = {name: column.take(order) for name, column in texts.items()}
+        numbers = {name: column.take(order) for name, column in numbers.items()}
+    begins = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+    made = {name: texts[name].pick(np.maximum, begins) for name in ("group_id", *_SAME)}
+    error = texts["error"].pick(np.minimum, begins)
+    contradicts = np.logical_or.reduce([texts[name].differ(begins) for name in _SAME])
+    if contradicts.any():
+        error = pc.coalesce(
+            error, pc.if_else(of_numpy(contradicts), literal(_CONTRADICTION), literal(None, pa.string()))
+        )
+    made |= {"run_id": pa.repeat(literal(snapshot_id), len(begins)), "error": error}
+    for name, column in numbers.items():
+        combine = _COMBINED_BY.get(name, Numbers.sum)
+        made[name] = combine(column, begins).stored(_SCHEMA.field(name).type)
+    return pa.table([made[name] for name in _SCHEMA.names], schema=_SCHEMA)

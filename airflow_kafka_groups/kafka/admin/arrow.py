@@ -1,0 +1,167 @@
+"""Committed offsets of many groups as Arrow columns, decoded for all groups at once, never a row at a time.
+
+Rows stay the bytes that a broker sent (see ``models.group_offsets``) until all are there, and are then taken apart by a
+handful of copies in C. Which group and which topic a row is of is kept as runs: the rows of a topic come together.
+"""
+
+from __future__ import annotations
+
+import sys
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.kafka.models.group_offsets import PACKED_ROW_SIZE
+from airflow_kafka_groups.storage.arrow_values import as_column, column, literal, repeat
+
+_INTEGERS_IN_A_ROW = PACKED_ROW_SIZE // 4
+_HALVES = (0, 1) if sys.byteorder == "little" else (1, 0)
+"""Where the lower and the higher half of an offset are in memory."""
+
+
+def to_arrow(offsets: Iterable[GroupOffsets]) -> Any:
+    """Make a ``pyarrow.Table`` with a row for each group, topic and partition.
+
+    :param offsets: e.g. ``results.succeeded.values()``. A group without offsets has no row.
+
+    Columns: ``group_id``, ``topic`` (dictionaries), ``partition`` (int32), ``committed_offset`` (int64; null where a
+    partition was asked for and has no commit), ``leader_epoch`` (int32, null where there is none), ``metadata``.
+    """
+    import pyarrow as pa
+
+    group_ids: list[str] = []
+    gathered = OffsetRows()
+    for group in offsets:
+        for topic in group.topics:
+            gathered.add(len(group_ids), topic)
+        group_ids.append(group.group_id)
+    columns = gathered.columns()
+    return pa.table(
+        {
+            "group_id": pa.DictionaryArray.from_arrays(columns.group, column(group_ids, pa.string())),
+            "topic": pa.DictionaryArray.from_arrays(columns.topic, column(columns.topics, pa.string())),
+            "partition": columns.partition,
+            "committed_offset": null_if_negative(columns.committed_offset),
+            "leader_epoch": null_if_negative(columns.leader_epoch),
+            "metadata": columns.metadata,
+        }
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffsetColumns:
+    """Rows as Arrow arrays of the same length; a negative number stands for a missing one.
+
+    :param group: int32, the number of the group.
+    :param topic: int32, an index into ``topics``.
+    :param topics: names of the topics.
+    """
+
+    group: Any
+    topic: Any
+    topics: list[str]
+    partition: Any
+    committed_offset: Any
+    leader_epoch: Any
+    metadata: Any
+
+
+class OffsetRows:
+    """Gather rows of many groups as bytes, then give them as columns."""
+
+    def __init__(self) -> None:
+        self._rows: list[bytes] = []
+        self._ends = array("q")
+        self._groups = array("i")
+        self._topic_numbers = array("i")
+        self._topics: dict[str, int] = {}
+        self._metadata: list[tuple[int, tuple[str, ...]]] = []
+
+    def __len__(self) -> int:
+        return self._ends[-1] if self._ends else 0
+
+    def add(self, group: int, topic: TopicOffsets) -> None:
+        """Add the rows of one topic of a group."""
+        if not len(topic):  # a run has to be of one row at least
+            return
+        if topic.metadata is not None:
+            self._metadata.append((len(self), topic.metadata))
+        self._add(group, self._topics.setdefault(topic.topic, len(self._topics)), topic.packed_rows())
+
+    def add_group(self, group: int) -> None:
+        """Add one row for a group without topic, partition and offset."""
+        self._add(group, -1, _NOTHING)
+
+    def columns(self) -> OffsetColumns:
+        """Return all rows in the order in which they were added, and let go of the bytes they came as."""
+        import pyarrow as pa
+
+        flat = array("i", b"".join(self._rows))
+        self._rows.clear()
+        if sys.byteorder == "little":  # the network's order is big-endian
+            flat.byteswap()
+        step = _INTEGERS_IN_A_ROW
+        low, high = _HALVES
+        offsets = array("i", bytes(8 * (len(flat) // step)))
+        offsets[high::2], offsets[low::2] = flat[1::step], flat[2::step]
+        ends = as_column(pa.int64(), self._ends)
+        return OffsetColumns(
+            group=repeat(as_column(pa.int32(), self._groups), ends),
+            topic=repeat(as_column(pa.int32(), self._topic_numbers), ends),
+            topics=list(self._topics),
+            partition=as_column(pa.int32(), flat[0::step]),
+            committed_offset=as_column(pa.int64(), offsets),
+            leader_epoch=as_column(pa.int32(), flat[3::step]),
+            metadata=self._texts(pa),
+        )
+
+    def _add(self, group: int, topic: int, rows: bytes) -> None:
+        self._ends.append(len(self) + len(rows) // PACKED_ROW_SIZE)
+        self._rows.append(rows)
+        self._groups.append(group)
+        self._topic_numbers.append(topic)
+
+    def _texts(self, pa: Any) -> Any:
+        if not self._metadata:
+            return pa.repeat(literal(""), len(self))
+        texts = [""] * len(self)
+        for start, metadata in self._metadata:
+            texts[start : start + len(metadata)] = metadata
+        return column(texts, pa.string())
+
+
+_NOTHING = TopicOffsets("", array("i", [-1]), array("q", [-1]), array("i", [-1])).packed_rows()
+
+
+def as_array(kind: str, numbers: Any) -> array[int]:
+    """Copy an Arrow column of numbers without nulls into an array.
+
+    :param kind: the array's type code; as many bytes wide as Arrow's type.
+    """
+    values: array[int] = array(kind)
+    if len(numbers):
+        first = numbers.offset * values.itemsize
+        data = memoryview(numbers.buffers()[1])
+        values.frombytes(data[first : first + len(numbers) * values.itemsize])
+    return values
+
+
+def packed_rows(partitions: array[int], offsets: array[int], leader_epochs: array[int]) -> bytes:
+    """Return columns as the rows of ``TopicOffsets.packed``, one after the other."""
+    halves = array("i", offsets.tobytes())
+    step, (low, high) = _INTEGERS_IN_A_ROW, _HALVES
+    flat = array("i", bytes(PACKED_ROW_SIZE * len(partitions)))
+    flat[0::step], flat[3::step] = partitions, leader_epochs
+    flat[1::step], flat[2::step] = halves[high::2], halves[low::2]
+    if sys.byteorder == "little":  # the network's order is big-endian
+        flat.byteswap()
+    return flat.tobytes()
+
+
+def null_if_negative(numbers: Any) -> Any:
+    """Return a column of numbers with null for the negative ones."""
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.less(numbers, literal(0, numbers.type)), literal(None, numbers.type), numbers)

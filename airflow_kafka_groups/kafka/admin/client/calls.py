@@ -1,0 +1,263 @@
+"""The calls of one client: its connections, deadline, limits, guesses and change policy; results in the order asked."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from contextlib import aclosing
+from itertools import count, filterfalse, repeat
+from math import ceil
+from operator import itemgetter
+from typing import cast
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, OutcomeUnknownError
+from airflow_kafka_groups.kafka.admin.client.arguments import members_of
+from airflow_kafka_groups.kafka.admin.client.change_policy import AllowAll, ChangePolicy
+from airflow_kafka_groups.kafka.admin.engine import runner
+from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import K, Outcome, V
+from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
+from airflow_kafka_groups.kafka.admin.handlers.find_leaders import FindLeadersHandler
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, collection_paused
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic
+from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
+
+Progress = Callable[[int, int], None]
+"""Called with (groups done, groups in all) each time something came."""
+
+_STREAM_WINDOW = 50_000
+_BATCH = 220
+_LARGE_BATCH = 400
+_MANY_GROUPS = 20_000
+_GROUPS_OF_A_CONNECTION = 5
+_LISTING_IS_FRESH = 60.0  # seconds for which a listing says who coordinates a group
+
+
+class Calls:
+    """The calls over one cluster's connections.
+
+    :param config: how to reach the cluster.
+    :param connect: opens a connection; a test passes its own. Default: the real one.
+    :param policy: which groups may not be changed. Default: all may.
+    """
+
+    def __init__(
+        self, config: ClientConfig, connect: Connector | None = None, policy: ChangePolicy | None = None
+    ) -> None:
+        self.config = config
+        self.cluster = ClusterClient(config, connect)
+        self._policy = policy or AllowAll()
+        self._limits = DriverLimits(
+            batches_in_flight=config.batches_in_flight, singles_in_flight=config.singles_in_flight
+        )
+        self._throttled: dict[BrokerId, float] = {}
+        self._misleading: OffsetsTopic | None = None
+        self._listed: dict[str, BrokerId] = {}
+        self._listed_at = -_LISTING_IS_FRESH
+        self._unsettled: dict[str, int] = {}
+
+    def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
+        """Return the groups that may not be changed, each with the reason (see ``ChangePolicy``)."""
+        return self._policy.refusals(group_ids)
+
+    async def ask_coordinators(
+        self,
+        group_ids: list[str],
+        handler: AdminHandler[str, V],
+        *,
+        guess: Mapping[str, BrokerId] | None = None,
+        only: Mapping[str, BrokerId] | None = None,
+    ) -> GroupResults[V]:
+        """Ask the coordinators of groups, and return the results in the order of the groups.
+
+        Every change of a group goes through here: groups that the policy refuses fail, and no request names them.
+
+        :param guess: who coordinates which group, where that was computed already.
+        :param only: ask exactly this broker about each group. A group fails that has none here, or another one by now.
+        """
+        refused = dict(self.refusals(group_ids)) if handler.changes_groups else {}
+        if only is not None and (unknown := set(group_ids).difference(only, refused)):
+            refused |= {group_id: MissingAnswerError("nobody said who coordinates it") for group_id in unknown}
+        allowed = [group_id for group_id in group_ids if group_id not in refused] if refused else group_ids
+        if only is None:
+            known = self.guess_coordinators(allowed) if guess is None else guess
+            driver = self._driver(allowed, FindCoordinatorHandler(), handler, known)
+        else:
+            driver = self._driver(allowed, None, handler, only)
+        results = await self._gather(allowed, driver)
+        self._learn(driver)
+        if not refused:
+            return results
+        return GroupResults(
+            GroupResult(group_id, error=refused[group_id]) if group_id in refused else results[group_id]
+            for group_id in group_ids
+        )
+
+    async def stream_coordinators(
+        self, group_ids: list[str], handler: AdminHandler[str, V], progress: Progress | None
+    ) -> AsyncGenerator[Iterable[Outcome[str, V]], None]:
+        """Ask the coordinators of groups without changing any, and yield the groups of each answer as it arrives.
+
+        The engine gets a window of the groups at a time: what it keeps of each is more than the id. Each window has the
+        deadline of a call, and the time that the caller takes with the groups does not count: a slow caller is no
+        reason to lose a group, and a silent broker still ends the window.
+        """
+        if handler.changes_groups:
+            raise TypeError(f"{handler.api} changes groups; it goes through ask_coordinators")
+        clock = asyncio.get_running_loop().time
+        for start in range(0, len(group_ids), _STREAM_WINDOW):
+            window = group_ids[start : start + _STREAM_WINDOW]
+            driver = self._driver(window, FindCoordinatorHandler(), handler, self.guess_coordinators(window))
+            async with aclosing(runner.batches(driver, self.cluster)) as batches:
+                async for batch in batches:
+                    handed_over = clock()
+                    yield batch
+                    if progress is not None:
+                        progress(start + len(window) - driver.remaining, len(group_ids))
+                    taken = clock() - handed_over
+                    driver.extend(taken)
+                    self.cluster.patience.extend(taken)
+            self._learn(driver)
+
+    async def find_coordinators(self, keys: list[str], key_type: CoordinatorType) -> GroupResults[Broker]:
+        """Find the coordinator of each key."""
+        (kind,) = members_of(CoordinatorType, [key_type], "key_type")
+        driver: AdminDriver[str, Broker] = self._driver(keys, FindCoordinatorHandler(kind), None)
+        return await self._gather(keys, driver)
+
+    async def ask_leaders(
+        self, partitions: Collection[TopicPartition], handler: AdminHandler[TopicPartition, V]
+    ) -> list[Outcome[TopicPartition, V]]:
+        """Ask the leaders of partitions."""
+        return await runner.collect(self._driver(partitions, FindLeadersHandler(), handler), self.cluster)
+
+    async def ask_brokers(
+        self, brokers: Collection[BrokerId], handler: AdminHandler[BrokerId, V]
+    ) -> list[Outcome[BrokerId, V]]:
+        """Ask some brokers about themselves."""
+        themselves = {broker_id: broker_id for broker_id in brokers}
+        return await runner.collect(self._driver(brokers, None, handler, themselves), self.cluster)
+
+    async def ask_once(
+        self, broker_id: BrokerId, connection: BrokerConnection, api: Api, build: Callable[[int], Message], newest: int
+    ) -> Message:
+        """Send one request, once, and return its answer.
+
+        :param build: makes the request of a version.
+        :param newest: the newest version to use.
+        """
+        version = min(connection.versions.choose(api), newest)
+        answer = connection.send(api, version, build(version), self.config.request_timeout)
+        return await self.cluster.patience.wait(answer, broker_id)
+
+    def batch_size(self, groups: int) -> int:
+        """Return how many groups a request takes in a call for so many groups."""
+        return self.config.batch_size or (_LARGE_BATCH if groups >= _MANY_GROUPS else _BATCH)
+
+    def commit_connections(self, groups: int) -> int:
+        """Return over how many connections to each broker commits of so many groups go: few groups over one."""
+        shares = ceil(groups / (_GROUPS_OF_A_CONNECTION * max(len(self.cluster.metadata.brokers), 1)))
+        return max(1, min(shares, self.config.commit_connections))
+
+    def take_turns(
+        self, group_ids: Iterable[str], connections: int, brokers: Mapping[str, BrokerId]
+    ) -> Mapping[str, int]:
+        """Return over which connection to its broker each group's commit goes: in turn, so that all have as much to do.
+
+        The groups of a connection come in series, which are sent together; the first ones of all series are neighbours.
+        A broker may still work on a commit that was given up. The group's next one follows it on the same connection:
+        another one could overtake it.
+        """
+        turns: defaultdict[BrokerId | None, count[int]] = defaultdict(count)
+        places = {group_id: next(turns[brokers.get(group_id)]) for group_id in group_ids}
+        size = connections * self._limits.series
+        in_series = sorted(places, key=lambda group_id: (places[group_id] // size, places[group_id] % connections))
+        taken = {group_id: places[group_id] % connections for group_id in in_series}
+        taken |= {group_id: self._unsettled[group_id] for group_id in self._unsettled.keys() & taken.keys()}
+        self._unsettled |= taken
+        return taken
+
+    def settle(self, results: Iterable[GroupResult[None]], turns: Mapping[str, int]) -> None:
+        """Forget over which connection commits went, except those that a broker may still work on."""
+        for group_id, _, error in results:
+            if isinstance(error, OutcomeUnknownError):
+                self._unsettled[group_id] = turns[group_id]  # another call may have settled its own commit meanwhile
+            else:
+                self._unsettled.pop(group_id, None)
+
+    def guess_coordinators(
+        self, group_ids: list[str], partitions: Mapping[str, int] | None = None
+    ) -> dict[str, BrokerId]:
+        """Guess coordinators: by the hash, or by who listed the group a moment ago (Redpanda hashes differently).
+
+        Where the hash misled a call, it is not used again while the leaders are the same.
+
+        :param partitions: of the groups, where they have been computed.
+        """
+        if not self.config.route_by_hash:
+            return {}
+        topic = self.cluster.metadata.offsets_topic
+        if topic is None or topic == self._misleading:
+            guesses = {}
+        else:
+            guesses = topic.route(group_ids) if partitions is None else topic.leaders_of(partitions)
+        if time.monotonic() - self._listed_at < _LISTING_IS_FRESH:
+            listed = self._listed
+            guesses |= {group_id: listed[group_id] for group_id in group_ids if group_id in listed}
+        return guesses
+
+    def remember_listing(self, listings: Iterable[GroupListing]) -> None:
+        """Remember who listed which group: each broker lists the groups that it coordinates."""
+        self._listed = {listing.group_id: listing.coordinator for listing in listings}
+        self._listed_at = time.monotonic()
+
+    def _learn(self, driver: AdminDriver[str, V]) -> None:
+        if driver.guesses_were_wrong:
+            self._misleading = self.cluster.metadata.offsets_topic
+
+    def _driver(
+        self,
+        keys: Collection[K],
+        lookup: AdminHandler[K, Broker] | None,
+        handler: AdminHandler[K, V] | None,
+        mapping: Mapping[K, BrokerId] | None = None,
+    ) -> AdminDriver[K, V]:
+        loop, home = asyncio.get_running_loop(), self.cluster.home
+        if home.place != (os.getpid(), loop):  # else there is nothing to ask
+            home.require()
+        brokers = list(self.cluster.metadata.brokers)
+        return AdminDriver(
+            keys,
+            brokers=list(filterfalse(self.cluster.patience.is_silent, brokers)) or brokers,
+            lookup=lookup,
+            handler=handler,
+            deadline=loop.time() + self.config.api_timeout,
+            mapping=mapping,
+            limits=self._limits,
+            throttled=self._throttled,
+        )
+
+    async def _gather(self, keys: Collection[str], driver: AdminDriver[str, V]) -> GroupResults[V]:
+        """Drive a call to its end and return the results in the order in which their keys were asked for."""
+        results = dict.fromkeys(keys, cast("GroupResult[V]", None))
+        asked, outcomes = len(results), 0
+        with collection_paused():
+            async with aclosing(runner.batches(driver, self.cluster)) as batches:
+                async for batch in batches:
+                    # A named tuple's own constructor calls ``tuple.__new__``, too, and takes twice the time for many.
+                    made = list(map(tuple.__new__, repeat(GroupResult), batch))
+                    outcomes += len(made)
+                    results.update(zip(map(itemgetter(0), made), made, strict=True))
+        if not asked == outcomes == len(results):
+            raise RuntimeError(f"{asked} keys have {outcomes} outcomes; please report this")
+        return GroupResults.of(results)

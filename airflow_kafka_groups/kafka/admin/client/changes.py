@@ -1,0 +1,288 @@
+"""The calls that change groups: deleting groups, deleting and setting their offsets.
+
+Whether a group *should* be changed is decided in ``maintenance``; whether it *may* be, by the client's change policy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import TypeVar
+
+from airflow_kafka_groups.exceptions import (
+    ConfigurationError,
+    IncompleteListingError,
+    KafkaGroupsError,
+    OutcomeUnknownError,
+    PartitionsFailedError,
+    PartlyDeletedError,
+    UnexpectedGroupTypeError,
+)
+from airflow_kafka_groups.kafka.admin.client.arguments import commits_of, group_ids_of, members_of, partitions_of
+from airflow_kafka_groups.kafka.admin.client.calls import Calls
+from airflow_kafka_groups.kafka.admin.client.listing import list_groups
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+    AlterGroupOffsetsHandler,
+    DeleteGroupOffsetsHandler,
+)
+from airflow_kafka_groups.kafka.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
+from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import (
+    BUDGET_BYTES,
+    DEFAULT_PARTITIONS,
+    TombstoneSizes,
+    slices_of,
+)
+from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, is_not_found
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.cluster.routing import java_hashes, partitions_of_hashes
+from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
+
+_Slice = TypeVar("_Slice", bound=Collection[TopicPartition])
+_HASHED_AT_ONCE = 1024
+_TURNS_BETWEEN = 4
+"""A third of a millisecond of hashing, then some turns of the event loop: connecting and asking go on meanwhile."""
+
+
+async def delete_groups(
+    calls: Calls,
+    group_ids: Iterable[str],
+    offsets: Mapping[str, GroupOffsets],
+    types: Iterable[GroupType | str],
+    send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
+) -> GroupResults[None]:
+    """Delete groups of these types that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups. No other one deletes them: it may know them better.
+    """
+    send_by = _send_by(send_within)
+    wanted = group_ids_of(group_ids)
+    allowed_types = frozenset(members_of(GroupType, types, "types"))
+    given: object = offsets
+    if not isinstance(given, Mapping) or not all(isinstance(each, GroupOffsets) for each in given.values()):
+        raise ConfigurationError("offsets", None, "give the GroupOffsets of each group, as list_consumer_group_offsets")
+    refused = calls.refusals(wanted)  # before anything is asked: a read-only client asks nothing
+    done = _failed(refused)
+    allowed = [group_id for group_id in wanted if group_id not in done] if done else wanted
+    checking = asyncio.create_task(_of_other_types(calls, allowed, allowed_types))
+    try:
+        # While the brokers look through their groups: hashing ids is most of what there is to compute.
+        sizes = await _tombstone_sizes(calls, allowed, offsets)
+        guess = calls.guess_coordinators(allowed, sizes.buckets) if coordinators is None else None
+        done |= await checking
+    finally:
+        checking.cancel()
+        await asyncio.gather(checking, return_exceptions=True)
+    emptied = dict[str, GroupResult[None]]()
+    for group_id in allowed if sizes.known else ():
+        known = sizes.known.get(group_id)
+        if known is not None and group_id not in done and not sizes.fits(group_id):
+            emptied[group_id] = await _empty_in_slices(calls, group_id, known, sizes, send_by, coordinators)
+    done |= {group_id: result for group_id, result in emptied.items() if not result.ok}
+    ready = [group_id for group_id in wanted if group_id not in done] if done else wanted
+    batch_size = BATCHES_IN_ONE * calls.batch_size(len(ready))
+    handler = DeleteGroupsHandler(sizes.without(emptied), batch_size, send_by)
+    deleted = await calls.ask_coordinators(ready, handler, guess=guess, only=coordinators)
+    for group_id in emptied.keys() & deleted.keys():
+        done[group_id] = _of_emptied(deleted[group_id])
+    if not done:  # as nearly always
+        return deleted
+    return GroupResults(done.get(group_id) or deleted[group_id] for group_id in wanted)
+
+
+async def delete_group_offsets(
+    calls: Calls,
+    group_id: str,
+    partitions: Iterable[TopicPartition],
+    send_within: float | None = None,
+    coordinator: BrokerId | None = None,
+) -> None:
+    """Delete a group's committed offsets of some partitions; raises the group's error.
+
+    Those that are too many for one batch of a broker are deleted slice by slice.
+
+    :param coordinator: the broker that described the group, as in ``delete_groups``.
+    """
+    send_by = _send_by(send_within)
+    (group,) = group_ids_of([group_id], "group_id")
+    for refusal in calls.refusals([group]).values():
+        raise refusal
+    only = None if coordinator is None else {group: coordinator}
+
+    async def delete(part: Sequence[TopicPartition]) -> KafkaGroupsError | None:
+        handler = DeleteGroupOffsetsHandler({group: part}, send_by)
+        return (await calls.ask_coordinators([group], handler, only=only))[group].error
+
+    if (error := await _in_slices(group, slices_of(group, partitions_of(partitions)), delete)) is not None:
+        raise error
+
+
+async def alter_group_offsets(
+    calls: Calls,
+    offsets: Mapping[str, Mapping[TopicPartition, OffsetAndMetadata]],
+    send_within: float | None = None,
+    coordinators: Mapping[str, BrokerId] | None = None,
+) -> GroupResults[None]:
+    """Set committed offsets of groups that have no members; groups that the policy refuses fail.
+
+    :param coordinators: the brokers that described the groups, as in ``delete_groups``.
+
+    Commits of one partition of ``__consumer_offsets`` follow one another: a broker writes and replicates those together
+    that it works on at the same time.
+    """
+    send_by = _send_by(send_within)
+    wanted = commits_of(offsets)
+    refused = calls.refusals(wanted)
+    done = _failed(refused)
+    busy = [group_id for group_id, of_group in wanted.items() if of_group and group_id not in done]
+    partitions = _offsets_partition_count(calls)
+    buckets = dict(zip(busy, partitions_of_hashes(java_hashes(busy), partitions), strict=True))
+
+    busy.sort(key=buckets.__getitem__)
+    slices = {
+        group_id: commit_slices(group_id, wanted[group_id])
+        for group_id in busy
+        if commit_bytes(group_id, wanted[group_id]) > BUDGET_BYTES
+    }
+    at_once = [group_id for group_id in busy if group_id not in slices] if slices else busy
+    guess = calls.guess_coordinators(at_once, buckets) if coordinators is None else None
+    connections = calls.commit_connections(len(at_once))
+    turns = calls.take_turns(at_once, connections, coordinators or guess or {})
+    handler = AlterGroupOffsetsHandler(wanted, connections, send_by, coordinators is not None, turns)
+    results = {**await calls.ask_coordinators(list(turns), handler, guess=guess, only=coordinators)}
+    calls.settle(results.values(), turns)
+    for group_id, result in results.items():
+        if result.error is not None and (smaller := smaller_slices(group_id, wanted[group_id], result.error)):
+            slices[group_id] = smaller
+    sliced = await asyncio.gather(*(_commit_in_slices(calls, *each, send_by, coordinators) for each in slices.items()))
+    results |= {result.group_id: result for result in sliced} | done
+    return GroupResults(results.get(group_id) or GroupResult(group_id) for group_id in wanted)
+
+
+async def _commit_in_slices(
+    calls: Calls,
+    group_id: str,
+    slices: Sequence[Commits],
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
+) -> GroupResult[None]:
+    """Commit the offsets of a group that are too many for one batch, slice by slice; halve what is still too much."""
+    turns = calls.take_turns([group_id], 1, {})
+
+    async def commit(part: Commits) -> KafkaGroupsError | None:
+        handler = AlterGroupOffsetsHandler({group_id: part}, 1, send_by, coordinators is not None, turns)
+        return (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id].error
+
+    error = await _in_slices(group_id, slices, commit, lambda *failed: smaller_slices(group_id, *failed))
+    result: GroupResult[None] = GroupResult(group_id, error=error)
+    calls.settle([result], turns)
+    return result
+
+
+async def _in_slices(
+    group_id: str,
+    slices: Sequence[_Slice],
+    change: Callable[[_Slice], Awaitable[KafkaGroupsError | None]],
+    smaller: Callable[[_Slice, KafkaGroupsError | None], Sequence[_Slice]] = lambda *_: (),
+) -> KafkaGroupsError | None:
+    """Change partitions of a group slice by slice; return what failed, by partition once a slice was changed.
+
+    :param change: changes a slice; returns the error.
+    :param smaller: returns the parts of a slice that was too much for the broker. Default: no slice is.
+    """
+    failed: dict[TopicPartition, KafkaGroupsError] = {}
+    waiting, some = list(reversed(slices)), False
+    while waiting:
+        part = waiting.pop()
+        error = await change(part)
+        if parts := smaller(part, error):
+            waiting += reversed(parts)
+            continue
+        if isinstance(error, PartitionsFailedError):
+            failed |= error.partition_errors
+        elif error is not None:
+            if not some or isinstance(error, OutcomeUnknownError):
+                return error
+            failed |= {where: error for rest in (part, *waiting) for where in rest}
+            break
+        some = True
+    return PartitionsFailedError(group_id, failed) if failed else None
+
+
+async def _tombstone_sizes(calls: Calls, group_ids: list[str], offsets: Mapping[str, GroupOffsets]) -> TombstoneSizes:
+    """Hash the ids, and let other tasks go on meanwhile: all at once held up the questions to the brokers."""
+    hashes: list[int] = []
+    for start in range(0, len(group_ids), _HASHED_AT_ONCE):
+        for _ in range(_TURNS_BETWEEN):
+            await asyncio.sleep(0)
+        hashes += java_hashes(group_ids[start : start + _HASHED_AT_ONCE])
+    partitions = _offsets_partition_count(calls)
+    buckets = dict(zip(group_ids, partitions_of_hashes(hashes, partitions), strict=True))
+    return TombstoneSizes(offsets, partitions, buckets=buckets)
+
+
+async def _of_other_types(
+    calls: Calls, wanted: Collection[str], types: frozenset[GroupType]
+) -> dict[str, GroupResult[None]]:
+    """Return the groups that must not be deleted: of another type, or of a type that could not be read."""
+    others = set(GroupType) - types - {GroupType.UNKNOWN}
+    if GroupType.CLASSIC not in types:  # as those are whose type a broker is too old to report
+        others.add(GroupType.UNKNOWN)
+    if not (wanted and others):
+        return {}
+    listings = await list_groups(calls, types=others)
+    if not listings.complete:
+        error = IncompleteListingError(listings.errors)
+        return {group_id: GroupResult(group_id, None, error) for group_id in wanted}
+    excluded: dict[str, GroupResult[None]] = {}
+    for group_id in set(listings).intersection(wanted):
+        kind = listings[group_id].type
+        kind = GroupType.CLASSIC if kind is GroupType.UNKNOWN else kind  # the error says which one to add
+        excluded[group_id] = GroupResult(group_id, None, UnexpectedGroupTypeError(group_id, kind))
+    return excluded
+
+
+async def _empty_in_slices(
+    calls: Calls,
+    group_id: str,
+    offsets: GroupOffsets,
+    sizes: TombstoneSizes,
+    send_by: float,
+    coordinators: Mapping[str, BrokerId] | None,
+) -> GroupResult[None]:
+    """Delete the offsets of a group that is too big for one batch, slice by slice; stop at the first failure."""
+    for number, partitions in enumerate(sizes.slices(offsets)):
+        handler = DeleteGroupOffsetsHandler({group_id: partitions}, send_by)
+        result = (await calls.ask_coordinators([group_id], handler, only=coordinators))[group_id]
+        if result.error is not None:
+            some = number or isinstance(result.error, PartitionsFailedError | OutcomeUnknownError)
+            return GroupResult(group_id, error=PartlyDeletedError(group_id, result.error)) if some else result
+    return GroupResult(group_id)
+
+
+def _send_by(send_within: object) -> float:
+    """Return the time, on ``cluster.clock``, after which no request leaves."""
+    if send_within is None:
+        return math.inf
+    if not isinstance(send_within, int | float) or math.isnan(send_within):  # no time is later than one that is none
+        raise ConfigurationError("send_within", send_within, "give a number of seconds, or leave it out")
+    return clock.now() + send_within
+
+
+def _offsets_partition_count(calls: Calls) -> int:
+    topic = calls.cluster.metadata.offsets_topic
+    return len(topic.leaders) if topic is not None else DEFAULT_PARTITIONS
+
+
+def _failed(errors: Mapping[str, KafkaGroupsError]) -> dict[str, GroupResult[None]]:
+    return {group_id: GroupResult(group_id, error=error) for group_id, error in errors.items()}
+
+
+def _of_emptied(result: GroupResult[None]) -> GroupResult[None]:
+    """Report a group that was emptied first, and then not deleted, as one that has lost its offsets."""
+    error = result.error
+    if error is None or is_not_found(error):
+        return result
+    return GroupResult(result.group_id, error=PartlyDeletedError(result.group_id, error))

@@ -1,0 +1,259 @@
+"""The keys of a call that wait to be sent, by scope, and the requests that may be sent now.
+
+Keys wait in the queue of a scope: one for each broker, one for lookups. A queue is cut into even requests of at most
+the handler's ``batch_size`` keys, ``batches_in_flight`` at a time for each scope, the least busy broker first. Keys
+that failed wait for the end of their pause. A throttled broker gets nothing until its time is over.
+
+One request for many keys becomes many requests for one key (KIP-347, KIP-699) here and nowhere else: a handler refuses
+to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
+broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029. Such requests are
+sent in short series: the bookkeeping of a series takes as long as that of one request.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from math import ceil
+from typing import Any, Generic
+
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import K, V
+from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.scope import LOOKUPS, Scope, Stage
+from airflow_kafka_groups.kafka.models import Broker, BrokerId
+
+
+@dataclass(slots=True, eq=False)
+class RequestSpec(Generic[K]):
+    """What to send together: its scope, its keys, and the handler that builds and parses it.
+
+    :param singly: one request for each key, all over one connection, instead of one request for all of them.
+    """
+
+    scope: Scope
+    keys: tuple[K, ...]
+    handler: AdminHandler[K, Any] = field(repr=False)
+    singly: bool = False
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return len(self.keys) if self.singly else 1
+
+    def values(self, completed: Mapping[K, V]) -> Iterable[V] | None:
+        """Return the values of the keys in their order, or ``None`` when there are not exactly these."""
+        if tuple(completed) == self.keys:  # no look at each of them
+            return completed.values()
+        return map(completed.__getitem__, self.keys) if completed.keys() == set(self.keys) else None
+
+
+@dataclass(slots=True, eq=False)
+class _Lane(Generic[K]):
+    """What waits and what is under way in one scope."""
+
+    scope: Scope
+    keys: deque[K] = field(default_factory=deque)
+    requests: deque[tuple[K, ...]] = field(default_factory=deque)
+    in_flight: int = 0
+    singles: bool = False
+    answered: bool = False
+    failed_alone: int = 0
+
+
+class RequestQueue(Generic[K]):
+    """The requests of one call that are to be sent, or under way.
+
+    :param brokers: node ids that may be asked for lookups.
+    :param lookup: finds the broker of a key; ``None`` when no key is ever looked up.
+    :param handler: asks the question; ``None`` when the lookup is all.
+    :param limits: how many requests there may be at once.
+    :param throttled: until when brokers want to be left alone; shared by all calls of a client.
+    """
+
+    def __init__(
+        self,
+        brokers: Sequence[BrokerId],
+        lookup: AdminHandler[K, Broker] | None,
+        handler: AdminHandler[K, Any] | None,
+        limits: DriverLimits,
+        throttled: Mapping[BrokerId, float] | None = None,
+    ) -> None:
+        self._lookup, self._handler, self._limits = lookup, handler, limits
+        self._throttled: Mapping[BrokerId, float] = {} if throttled is None else throttled
+        self._lanes: dict[Scope, _Lane[K]] = {LOOKUPS: _Lane(LOOKUPS)}
+        # Shuffled, so that many clients do not all ask the same broker first.
+        self._lookup_lanes = [
+            self._lane(Scope(Stage.LOOKUP, broker_id)) for broker_id in random.sample(brokers, len(brokers))
+        ]
+        self._paused: list[tuple[float, int, Scope, tuple[K, ...]]] = []
+        self._order = count()
+        self._throttled_until: defaultdict[BrokerId, float] = defaultdict(float)
+        self.in_flight: set[RequestSpec[K]] = set()
+
+    def wake_times(self, now: float) -> Iterator[float]:
+        """Yield the times at which there may be something new to send, if nothing happens before."""
+        if self._paused:
+            yield self._paused[0][0]
+        for until in (*self._throttled_until.values(), *self._throttled.values()):
+            if until > now:
+                yield until
+
+    # What waits
+
+    def add(self, scope: Scope, keys: Iterable[K]) -> None:
+        """Add keys to the queue of a scope."""
+        self._lane(scope).keys.extend(keys)
+
+    def halve(self, spec: RequestSpec[K], keys: tuple[K, ...]) -> bool:
+        """Ask again, in two requests, about keys that failed together; return whether that can help.
+
+        It cannot if there is one key, or if many have failed alone and the broker has answered nothing else.
+        """
+        lane, middle = self._lanes[spec.scope], len(keys) // 2
+        if not middle or spec.singly:
+            lane.failed_alone += len(keys)
+            return False
+        if lane.failed_alone >= self._limits.alone and not lane.answered:
+            return False
+        lane.requests.extendleft((keys[middle:], keys[:middle]))  # before what waits: few are left over at any time
+        return True
+
+    def schedule_retry(self, at: float, scope: Scope, keys: tuple[K, ...]) -> None:
+        """Add keys to the queue of a scope at a later time."""
+        heapq.heappush(self._paused, (at, next(self._order), scope, keys))
+
+    def look_up(self, broker_id: BrokerId | None = None) -> None:
+        """Move keys that wait for a broker back to lookup.
+
+        :param broker_id: the broker. Default: all of them.
+        """
+        lookups = self._lanes[LOOKUPS].keys
+        for lane in self._lanes.values():
+            if lane.scope.stage is Stage.FULFILLMENT and broker_id in (None, lane.scope.broker_id):
+                lookups.extend(lane.keys)
+                lane.keys.clear()
+
+    def throttle(self, broker_id: BrokerId, until: float) -> None:
+        """Send nothing to a broker until then."""
+        self._throttled_until[broker_id] = until
+
+    def send_singly(self, scope: Scope) -> None:
+        """Send one key a request in this scope from now on."""
+        self._lane(scope).singles = True
+
+    # What is sent
+
+    def take(self, now: float, at_once: int | None) -> list[RequestSpec[K]]:
+        """Return the requests that may be sent now.
+
+        :param at_once: stop when they have so many keys; ``None`` for all of them.
+        """
+        while self._paused and self._paused[0][0] <= now:
+            _, _, scope, keys = heapq.heappop(self._paused)
+            self.add(scope, keys)
+        specs: list[RequestSpec[K]] = []
+        taken = 0
+        for spec in self._ready(now):
+            specs.append(spec)
+            taken += len(spec.keys)
+            if at_once is not None and taken >= at_once:
+                break
+        return specs
+
+    def complete(self, spec: RequestSpec[K], *, answered: bool = False) -> None:
+        """Record that a request is not under way any more.
+
+        :param answered: whether it failed for some of its keys at most. Default false.
+        """
+        self.in_flight.discard(spec)
+        lane = self._lanes[spec.scope]
+        lane.in_flight -= spec.requests
+        lane.answered = lane.answered or answered
+
+    def part(self, spec: RequestSpec[K], keys: Collection[K]) -> RequestSpec[K]:
+        """Make some requests of a series their own series, so that something else can come of them than of the rest.
+
+        :param spec: the series, which is under way. It keeps the rest, which must not be empty.
+        :param keys: of the requests.
+        """
+        spec.keys = tuple([key for key in spec.keys if key not in keys])
+        parted = RequestSpec(spec.scope, tuple(keys), spec.handler, singly=True)
+        self.in_flight.add(parted)
+        return parted
+
+    def _lane(self, scope: Scope) -> _Lane[K]:
+        lane = self._lanes.get(scope)
+        if lane is None:
+            lane = self._lanes[scope] = _Lane(scope)
+        return lane
+
+    def _ready(self, now: float) -> Iterator[RequestSpec[K]]:
+        for lane in self._lanes.values():
+            handler = self._lookup if lane.scope.stage is Stage.LOOKUP else self._handler
+            while handler is not None and lane.requests and self._has_room(lane, now):
+                yield self._begin(lane, RequestSpec(lane.scope, lane.requests.popleft(), handler))
+        if self._lookup is not None:
+            lookups = self._lanes[LOOKUPS].keys
+            share = ceil(len(lookups) / max(len(self._lookup_lanes), 1))
+            while lookups and (chosen := self._lookup_lane(now)) is not None:
+                yield self._launch(chosen, lookups, self._lookup, share)
+        if self._handler is not None:
+            lanes = [lane for lane in self._lanes.values() if lane.scope.stage is Stage.FULFILLMENT]
+            for lane in sorted(lanes, key=lambda lane: lane.in_flight):
+                while lane.keys and self._has_room(lane, now):
+                    yield self._launch(lane, lane.keys, self._handler)
+
+    def _launch(
+        self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any], most: int | None = None
+    ) -> RequestSpec[K]:
+        singly = lane.singles or handler.batch_size == 1
+        cut = self._cut_series(lane, queue, handler, most) if singly else self._cut(queue, handler)
+        return self._begin(lane, RequestSpec(lane.scope, cut, handler, singly))
+
+    def _begin(self, lane: _Lane[K], spec: RequestSpec[K]) -> RequestSpec[K]:
+        self.in_flight.add(spec)
+        lane.in_flight += spec.requests
+        return spec
+
+    def _cut_series(
+        self, lane: _Lane[K], queue: deque[K], handler: AdminHandler[K, Any], most: int | None
+    ) -> tuple[K, ...]:
+        """Take the keys of requests that are sent together: neighbours that go over the same connection."""
+        size = min(self._limits.series, self._room(lane) - lane.in_flight, len(queue), most or len(queue))
+        turn_of = handler.turns.get
+        keys = [queue.popleft()]
+        turn = turn_of(keys[0], 0)
+        while len(keys) < size and turn_of(queue[0], 0) == turn:
+            keys.append(queue.popleft())
+        return tuple(keys)
+
+    def _cut(self, queue: deque[K], handler: AdminHandler[K, Any]) -> tuple[K, ...]:
+        size = ceil(len(queue) / ceil(len(queue) / handler.batch_size))  # even, rather than a small one at the end
+        popleft = queue.popleft
+        keys = tuple([popleft() for _ in range(size)])
+        if handler.sizes is None:
+            return keys
+        fitting = handler.sizes.fit(keys)
+        queue.extendleft(reversed(keys[fitting:]))
+        return keys[:fitting]
+
+    def _room(self, lane: _Lane[K]) -> int:
+        """Return how many requests of a scope may be under way."""
+        if lane.scope.stage is Stage.FULFILLMENT and self._handler is not None and self._handler.connections > 1:
+            return self._limits.in_flight_on_each * self._handler.connections
+        return self._limits.singles_in_flight if lane.singles else self._limits.batches_in_flight
+
+    def _has_room(self, lane: _Lane[K], now: float) -> bool:
+        broker_id = lane.scope.broker_id
+        throttled = max(self._throttled_until[broker_id], self._throttled.get(broker_id, now))
+        return lane.in_flight < self._room(lane) and throttled <= now
+
+    def _lookup_lane(self, now: float) -> _Lane[K] | None:
+        """Choose the least busy broker that takes lookups in batches, or else the least busy that takes them singly."""
+        free = [lane for lane in self._lookup_lanes if self._has_room(lane, now)]
+        return min(free, key=lambda lane: (lane.singles, lane.in_flight), default=None)

@@ -1,0 +1,119 @@
+"""State and members of groups: DescribeGroups for classic ones, an API of its own for each newer type.
+
+Each API answers GROUP_ID_NOT_FOUND (or state Dead) for the others' groups, so a group is dead only when all say so: the
+client asks the next one about what the one before did not find. From v6 on, DescribeGroups tells by its message whether
+there is a group of another type; if there is none, that is the type ``UNKNOWN`` here, and nobody else is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.exceptions import SwitchedOffError
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.apis import describe_groups, describe_modern_groups
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.protocol_apis import DESCRIBE_GROUPS, Api
+
+_DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_not_found
+_new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeClassicGroupsHandler(AdminHandler[str, GroupDescription]):
+    """DescribeGroups, for classic groups.
+
+    :param include_authorized_operations: also ask what this user may do with each group.
+    :param batch_size: the most groups of one request.
+    """
+
+    include_authorized_operations: bool = False
+    batch_size: int = 200
+    api: ClassVar[Api] = DESCRIBE_GROUPS
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Build one request for all the groups; every version takes many."""
+        return describe_groups.build(keys, self.include_authorized_operations, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
+    ) -> HandlerResult[str, GroupDescription]:
+        """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
+        return _sort(response, GroupType.CLASSIC, self.api, broker_id)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeModernGroupsHandler(AdminHandler[str, GroupDescription]):
+    """The describe API of one of the newer group types.
+
+    :param api: ConsumerGroupDescribe, ShareGroupDescribe or StreamsGroupDescribe.
+    :param include_authorized_operations: also ask what this user may do with each group.
+    :param batch_size: the most groups of one request.
+    """
+
+    api: Api
+    include_authorized_operations: bool = False
+    batch_size: int = 200
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Build one request for all the groups."""
+        return describe_modern_groups.build(self.api, keys, self.include_authorized_operations, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: DescribeGroupsAnswer
+    ) -> HandlerResult[str, GroupDescription]:
+        """Sort the groups by status; one that is not there is completed, with the state ``DEAD``."""
+        return _sort(response, describe_modern_groups.GROUP_TYPES[self.api], self.api, broker_id)
+
+
+def _sort(
+    response: DescribeGroupsAnswer, kind: GroupType, api: Api, broker_id: BrokerId
+) -> HandlerResult[str, GroupDescription]:
+    result: HandlerResult[str, GroupDescription] = HandlerResult()
+    for group_ids, group in response.groups:
+        if group.error is not _NONE:
+            for group_id in group_ids:
+                _sort_error(group_id, group, kind, api, broker_id, result)
+            continue
+        _, _, state, protocol_type, protocol, members, allowed = group
+        result.completed |= {
+            group_id: _new(
+                GroupDescription, (group_id, state, kind, protocol_type, protocol, broker_id, members, allowed)
+            )
+            for group_id in group_ids
+        }
+    # The last of two descriptions may lack the members of the first.
+    named = sum([len(group_ids) for group_ids, _ in response.groups])
+    if named > len(result.completed) + len(result.failed) + len(result.unmapped) + len(result.retry):
+        result.fail_repeated((group_id for group_ids, _ in response.groups for group_id in group_ids), broker_id, api)
+    return result
+
+
+def _sort_error(
+    group_id: str,
+    group: DescribedGroup,
+    kind: GroupType,
+    api: Api,
+    broker_id: BrokerId,
+    result: HandlerResult[str, GroupDescription],
+) -> None:
+    if group.error is _NOT_FOUND:
+        # KIP-1043 spells it so from v6 on; before, the state says Dead. One meaning, one form: DEAD.
+        if api is DESCRIBE_GROUPS and describe_groups.is_of_no_type(group_id, group.message):
+            kind = GroupType.UNKNOWN
+        result.completed[group_id] = _new(
+            GroupDescription, (group_id, _DEAD, kind, group.protocol_type, group.protocol, broker_id, (), None)
+        )
+    elif group.error is ErrorCode.unsupported_version:
+        # As 3.9 is shipped. The client asks a listing whether the broker has such groups all the same.
+        result.failed[group_id] = SwitchedOffError(f"broker {broker_id} has {api.name} switched off")
+    else:
+        subject = f"group {group_id!r}"
+        error = broker_error(group.error, api, broker_id=broker_id, subject=subject, message=group.message)
+        result.add_error(coordinator_status(group.error), group_id, error)

@@ -1,0 +1,102 @@
+"""Committed offsets of groups: OffsetFetch, many groups a request from v8 on (KIP-709).
+
+Where Java's own handler leaves a partition out ("Skipping return offset"), here it has a status: an unstable one is
+asked again, and a group with a partition that cannot be read fails with ``PartitionOffsetsError``, which carries the
+rest. A group that succeeds has every partition that was asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.models import (
+    BrokerId,
+    GroupOffsets,
+    ListConsumerGroupOffsetsSpec,
+    PackedGroups,
+    TopicPartition,
+)
+from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, OffsetFetchAnswer
+from airflow_kafka_groups.kafka.protocol.apis import offset_fetch
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH, Api
+
+_UNSTABLE_TRIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupOffsetsHandler(AdminHandler[str, GroupOffsets]):
+    """OffsetFetch.
+
+    :param specs: which partitions of which group; a group that is not in it is asked for all.
+    :param require_stable: hold back offsets with an open transaction (KIP-447).
+    :param batch_size: the most groups of one request.
+    """
+
+    specs: Mapping[str, ListConsumerGroupOffsetsSpec]
+    require_stable: bool = False
+    batch_size: int = 200
+    api: ClassVar[Api] = OFFSET_FETCH
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a group fails: some seconds for partitions with an open transaction."""
+        return _UNSTABLE_TRIES if isinstance(error, PartitionOffsetsError) else None
+
+    def build(self, keys: Sequence[str], version: int) -> Message:
+        """Build one request for all the groups (``NoBatchedOffsetFetchError`` below v8)."""
+        return offset_fetch.build(keys, self.specs, self.require_stable, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[str], version: int, response: OffsetFetchAnswer
+    ) -> HandlerResult[str, GroupOffsets]:
+        """Sort the groups by status."""
+        _, packed, groups = offset_fetch.named(response, keys, version)
+        if not groups and not self.specs:  # as nearly always
+            return HandlerResult(packed=PackedGroups(packed))
+        result: HandlerResult[str, GroupOffsets] = HandlerResult()
+        for offsets in PackedGroups(packed).values():
+            self._sort_partitions(offsets, NO_ERRORS, broker_id, result)
+        for group in groups:
+            if group.error is ErrorCode.none:
+                offsets = GroupOffsets(group.group_id, group.topics)
+                self._sort_partitions(offsets, group.partition_errors, broker_id, result)
+                continue
+            subject = f"group {group.group_id!r}"
+            error = broker_error(group.error, self.api, broker_id=broker_id, subject=subject)
+            result.add_error(coordinator_status(group.error), group.group_id, error)
+        return result
+
+    def _sort_partitions(
+        self,
+        offsets: GroupOffsets,
+        partition_errors: Mapping[TopicPartition, ErrorCode],
+        broker_id: BrokerId,
+        result: HandlerResult[str, GroupOffsets],
+    ) -> None:
+        group_id = offsets.group_id
+        errors: dict[TopicPartition, KafkaGroupsError] = {}
+        for partition, code in partition_errors.items():
+            subject = f"group {group_id!r}, {partition.topic}[{partition.partition}]"
+            errors[partition] = broker_error(code, self.api, broker_id=broker_id, subject=subject)
+        asked = self.specs.get(group_id, offset_fetch.ALL_PARTITIONS).topic_partitions
+        if asked is not None:
+            for partition in asked:
+                if partition not in offsets and partition not in errors:
+                    errors[partition] = MissingAnswerError(
+                        f"broker {broker_id} left {partition.topic}[{partition.partition}] of group {group_id!r} out"
+                    )
+        if not errors:
+            result.completed[group_id] = offsets
+            return
+        failure = PartitionOffsetsError(group_id, errors, offsets)
+        if ErrorCode.unstable_offset_commit in partition_errors.values():
+            # An open transaction decides soon, as a rule; what stays unstable fails with this very reason.
+            result.retry[group_id] = failure
+        else:
+            result.failed[group_id] = failure

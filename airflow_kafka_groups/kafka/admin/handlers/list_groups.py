@@ -1,0 +1,57 @@
+"""The groups that a broker coordinates: ListGroups, asked of every broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.exceptions import KafkaGroupsError
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.models import BrokerId, GroupListing, GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.answers import ListGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.apis import list_groups
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS, Api
+
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class ListGroupsHandler(AdminHandler[BrokerId, tuple[GroupListing, ...]]):
+    """ListGroups. The keys are the brokers themselves, one a request.
+
+    :param states: only groups in these states; all when empty. Filtered by the broker from v4 on.
+    :param types: only groups of these types; all when empty. Filtered by the broker from v5 on.
+    """
+
+    states: tuple[GroupState, ...] = ()
+    types: tuple[GroupType, ...] = ()
+    api: ClassVar[Api] = LIST_GROUPS
+    batch_size: ClassVar[int] = 1
+
+    def max_tries(self, error: KafkaGroupsError) -> int | None:
+        """Return after how many failures a broker is left out: the listing is marked incomplete then."""
+        return _TRIES
+
+    def build(self, keys: Sequence[BrokerId], version: int) -> Message:
+        """Build the request."""
+        return list_groups.build(self.states, self.types, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[BrokerId], version: int, response: ListGroupsAnswer
+    ) -> HandlerResult[BrokerId, tuple[GroupListing, ...]]:
+        """Return the broker's groups, or why there are none: a partial list is never read as a complete one."""
+        result: HandlerResult[BrokerId, tuple[GroupListing, ...]] = HandlerResult()
+        error = broker_error(response.error, self.api, broker_id=broker_id)
+        match response.error:
+            case ErrorCode.none:
+                result.completed[broker_id] = tuple([GroupListing(*group, broker_id) for group in response.groups])
+            case ErrorCode.coordinator_load_in_progress | ErrorCode.coordinator_not_available:
+                # The broker is still reading some of its partitions: its list is not complete yet.
+                result.retry[broker_id] = error
+            case _:
+                result.failed[broker_id] = error
+        return result

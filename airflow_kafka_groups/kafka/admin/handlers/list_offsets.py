@@ -1,0 +1,58 @@
+"""Log start, end, or the offset at a time: ListOffsets, many partitions a request, asked of their leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
+from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.models import BrokerId, ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import ListOffsetsAnswer
+from airflow_kafka_groups.kafka.protocol.apis import list_offsets
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_OFFSETS, Api
+
+
+@dataclass(frozen=True, slots=True)
+class ListOffsetsHandler(AdminHandler[TopicPartition, ListedOffset]):
+    """ListOffsets, asked of partition leaders."""
+
+    specs: Mapping[TopicPartition, OffsetSpec]
+    api: ClassVar[Api] = LIST_OFFSETS
+    batch_size: ClassVar[int] = 5000
+
+    def build(self, keys: Sequence[TopicPartition], version: int) -> Message:
+        """Build one request for all the partitions."""
+        return list_offsets.build({key: self.specs[key] for key in keys}, version)
+
+    def parse(
+        self, broker_id: BrokerId, keys: Sequence[TopicPartition], version: int, response: ListOffsetsAnswer
+    ) -> HandlerResult[TopicPartition, ListedOffset]:
+        """Sort the partitions by status."""
+        result: HandlerResult[TopicPartition, ListedOffset] = HandlerResult()
+        for answer in response.partitions:
+            key = answer.partition
+            if answer.error is ErrorCode.none:
+                result.completed[key] = answer.offset
+                continue
+            error = broker_error(answer.error, self.api, broker_id=broker_id, subject=f"{key.topic}[{key.partition}]")
+            match answer.error:
+                case (
+                    ErrorCode.not_leader_or_follower
+                    | ErrorCode.leader_not_available
+                    | ErrorCode.replica_not_available
+                    | ErrorCode.fenced_leader_epoch
+                    | ErrorCode.unknown_leader_epoch
+                    | ErrorCode.kafka_storage_error
+                ):
+                    # The leader has moved, or is about to.
+                    result.unmapped[key] = error
+                case ErrorCode.offset_not_available | ErrorCode.request_timed_out:
+                    # A new leader that does not know its high watermark yet, or a broker with too many such requests.
+                    result.retry[key] = error
+                case _:
+                    result.failed[key] = error
+        return result

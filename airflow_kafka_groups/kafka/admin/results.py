@@ -1,0 +1,207 @@
+"""What every plural call of the AdminClient returns: a result for each key, and the same verbs everywhere.
+
+Results never throw by themselves (one bad group never fails the others); ``raise_for_errors()`` is opt-in. A listing
+carries what it lacks, brokers that did not answer and partitions of ``__consumer_offsets`` without a leader: short is
+not empty, so code that deletes calls ``require_complete()``.
+
+Python's cyclic collector pauses while many results are gathered. Each time some hundred objects are kept, it looks
+through them for cycles; the results of 50,000 groups are looked through again and again, for a third of the time of the
+whole call, and have no cycle. Streams, whose results are not kept, do without the pause. Where one call always overlaps
+the next, as in a service, the youngest objects are looked through once in a while, and older ones now and then.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+from collections.abc import Iterable, Iterator, Mapping, ValuesView
+from contextlib import contextmanager
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from airflow_kafka_groups.exceptions import BrokerError, GroupsFailedError, IncompleteListingError, KafkaGroupsError
+from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, TopicPartition
+
+V = TypeVar("V")
+
+_MANY = 10_000
+
+_lock = threading.Lock()
+_holders = 0
+_was_enabled = False
+_looked_at = 0.0
+_looks = 0
+_LONGEST_PAUSE = 10.0
+"""Seconds after which what was thrown away meanwhile is collected, though calls still run."""
+_LOOKS_OF_A_GENERATION = 10
+"""After so many looks at a generation the next older one is looked through, too: it has what survives a look."""
+
+
+class GroupResult(NamedTuple, Generic[V]):
+    """The result of one group (or coordinator key): a value, or an error, never both."""
+
+    group_id: GroupId
+    value: V | None = None
+    error: KafkaGroupsError | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the group succeeded."""
+        return self.error is None
+
+    def unwrap(self) -> V:
+        """Return the value, or raise this group's error."""
+        if self.error is not None:
+            raise self.error
+        return self.value  # type: ignore[return-value]  # a success of an API without a value carries None
+
+
+class GroupResults(Mapping[GroupId, GroupResult[V]]):
+    """The result of each group asked for, in the order asked."""
+
+    __slots__ = ("_results",)
+
+    def __init__(self, results: Iterable[GroupResult[V]]) -> None:
+        self._results = {result.group_id: result for result in results}
+
+    @classmethod
+    def of(cls, results: dict[GroupId, GroupResult[V]]) -> GroupResults[V]:
+        """Wrap a dict without copying it.
+
+        :param results: each group with its result, in the order asked.
+        """
+        made = cls.__new__(cls)
+        made._results = results
+        return made
+
+    def __getitem__(self, group_id: GroupId) -> GroupResult[V]:
+        return self._results[group_id]
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    def values(self) -> ValuesView[GroupResult[V]]:
+        """Return the results; the inherited way looks every key up."""
+        return self._results.values()
+
+    def __repr__(self) -> str:
+        failed = len(self.failed)
+        return f"<GroupResults [{len(self)} groups | {len(self) - failed} succeeded | {failed} failed]>"
+
+    @property
+    def succeeded(self) -> dict[GroupId, V]:
+        """The values of the groups that succeeded."""
+        return {group_id: result.unwrap() for group_id, result in self._results.items() if result.error is None}
+
+    @property
+    def failed(self) -> dict[GroupId, KafkaGroupsError]:
+        """The errors of the groups that failed."""
+        return {group_id: result.error for group_id, result in self._results.items() if result.error is not None}
+
+    def sorted(self) -> list[GroupResult[V]]:
+        """Return the results ordered by group id."""
+        return [self._results[group_id] for group_id in sorted(self._results)]
+
+    def raise_for_errors(self) -> None:
+        """Raise ``GroupsFailedError`` if any group failed."""
+        if failed := self.failed:
+            raise GroupsFailedError(failed, len(self))
+
+
+class GroupListings(Mapping[GroupId, GroupListing]):
+    """Each group found with its listing, and what the listing lacks.
+
+    ``errors`` has the brokers that did not answer, then the partitions of ``__consumer_offsets`` without a leader,
+    whose groups no broker lists, or that moved meanwhile.
+    """
+
+    __slots__ = ("_listings", "errors")
+
+    def __init__(self, listings: Iterable[GroupListing], errors: Mapping[Any, KafkaGroupsError]) -> None:
+        # A dict by name removes duplicates: after a failed delete, brokers list a group twice (measured on 4.2).
+        every = list(listings)
+        self._listings = {listing.group_id: listing for listing in every}
+        if len(self._listings) < len(every):  # nor is one Empty that another broker lists in use, or with more doubt
+            self._listings |= {item.group_id: item for item in every if item.state is not GroupState.EMPTY}
+        self.errors: dict[BrokerId | TopicPartition, KafkaGroupsError] = dict(sorted(errors.items(), key=_place))
+
+    def __getitem__(self, group_id: GroupId) -> GroupListing:
+        return self._listings[group_id]
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._listings)
+
+    def __len__(self) -> int:
+        return len(self._listings)
+
+    def values(self) -> ValuesView[GroupListing]:
+        """Return the listings; the inherited way looks every key up."""
+        return self._listings.values()
+
+    def __repr__(self) -> str:
+        return f"<GroupListings [{len(self)} groups | {self._lacking()}]>"
+
+    def _lacking(self) -> str:
+        partitions = sum(isinstance(where, TopicPartition) for where in self.errors)
+        brokers = f"{len(self.errors) - partitions} brokers missing"
+        return f"{brokers} | {partitions} partitions missing" if partitions else brokers
+
+    @property
+    def complete(self) -> bool:
+        """Whether every broker answered and every partition of ``__consumer_offsets`` has a leader."""
+        return not self.errors
+
+    def require_complete(self) -> GroupListings:
+        """Return the listing itself, or raise ``IncompleteListingError`` if it is not complete."""
+        if self.errors:
+            raise IncompleteListingError(self.errors)
+        return self
+
+
+def _place(item: tuple[BrokerId | TopicPartition, KafkaGroupsError]) -> tuple[str, int]:
+    where, _ = item
+    return where if isinstance(where, TopicPartition) else ("", where)
+
+
+def is_not_found(error: KafkaGroupsError | None) -> bool:
+    """Return whether a broker answered that the group does not exist."""
+    return isinstance(error, BrokerError) and error.name == "GROUP_ID_NOT_FOUND"
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the cyclic collector; several calls may do so at once, and the last one out starts it again."""
+    global _holders, _was_enabled, _looked_at, _looks
+    with _lock:
+        if _holders == 0:
+            _was_enabled, _looked_at = gc.isenabled(), time.monotonic()
+            gc.disable()
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if _holders == 0 and _was_enabled:
+                _call_them_old()
+                gc.enable()
+            overdue = _holders > 0 and _was_enabled and time.monotonic() - _looked_at >= _LONGEST_PAUSE
+            if overdue:
+                _looked_at, _looks = time.monotonic(), _looks + 1
+                generation = sum(_looks % _LOOKS_OF_A_GENERATION**older == 0 for older in (1, 2))
+        if overdue:  # without the lock: what is thrown away may call something
+            gc.collect(generation)
+
+
+def _call_them_old() -> None:
+    """Let what was gathered be old at once: the collector would look through all of it when it starts again.
+
+    It becomes part of the oldest generation, which is looked through when that has grown by a quarter. Objects that
+    somebody has frozen (as one does before forking) would thaw with it: then the collector does its work.
+    """
+    if gc.get_count()[0] >= _MANY and gc.get_freeze_count() == 0:
+        gc.freeze()
+        gc.unfreeze()

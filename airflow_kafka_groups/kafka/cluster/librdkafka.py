@@ -1,0 +1,256 @@
+"""librdkafka's settings, read and written.
+
+librdkafka's names are the language of Kafka connections in Airflow (the official provider's ``kafka`` connections use
+them) and of confluent-kafka. Settings of consumers and producers are ignored; a setting that this client needs and
+cannot read is an error that names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.cluster.servers import format_servers, parse_servers
+from airflow_kafka_groups.kafka.transport.pem import Pem
+from airflow_kafka_groups.kafka.transport.security import (
+    MSK_IAM,
+    TOKEN_URL,
+    OAuthConfig,
+    SaslConfig,
+    SecurityConfig,
+    TlsConfig,
+    TokenEndpoint,
+)
+
+if TYPE_CHECKING:
+    from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+
+_TIMEOUTS = {
+    "request.timeout.ms": "request_timeout",
+    "socket.timeout.ms": "request_timeout",
+    "socket.connection.setup.timeout.ms": "connect_timeout",
+    "default.api.timeout.ms": "api_timeout",
+}
+_OAUTH = "sasl.oauthbearer."
+_SASL = {
+    "sasl.username": "username",
+    "sasl.password": "password",
+    "sasl.kerberos.service.name": "kerberos_service",
+    "sasl.kerberos.keytab": "kerberos_keytab",
+    "sasl.kerberos.principal": "kerberos_principal",
+}
+_TLS = {
+    "ssl.key.password": "key_password",
+    "ssl.cipher.suites": "cipher_suites",
+    "ssl.keystore.location": "keystore",
+    "ssl.keystore.password": "keystore_password",
+}
+_SECURITY = ("security.protocol", "sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
+"""What decides how to log in: one that is misspelt would be ignored, and a login tried without it."""
+
+_JAAS = {
+    "IAMLoginModule": MSK_IAM,
+    "Krb5LoginModule": "write sasl.kerberos.keytab and sasl.kerberos.principal (its keyTab and principal)",
+    "OAuthBearerLoginModule": f"write {TOKEN_URL}, sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret",
+    "": "write sasl.username and sasl.password (its username and password)",
+}
+"""What to write for a login of Java's client, by a part of its module's name."""
+_JAVA = {
+    "ssl.truststore.location": "write ssl.ca.location, a file with the CA's certificates in PEM ('keytool -list -rfc "
+    "-keystore …' prints them)",
+    "ssl.truststore.certificates": "write ssl.ca.pem",
+    "ssl.keystore.certificate.chain": "write ssl.certificate.pem",
+    "ssl.keystore.key": "write ssl.key.pem",
+}
+_HOST_NAMES = "ssl.endpoint.identification.algorithm"
+_VERIFY = "enable.ssl.certificate.verification"
+
+
+def parse_librdkafka(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Parse settings into fields of ``ClientConfig``; ``None`` and "" mean not set.
+
+    Raises ``ConfigurationError`` naming the setting, its value (never a secret) and the remedy.
+    """
+    given = {name: value for name, value in settings.items() if value is not None and value != ""}
+    check_java_names(given)
+    for name in given.keys() - set(_SECURITY):
+        if meant := get_close_matches(name, _SECURITY, n=1, cutoff=0.85):
+            raise ConfigurationError(name, None, f"is not a property of Kafka; did you mean {meant[0]!r}?")
+    for name, value in given.items():  # written out, a list with a password would be another password
+        if name.startswith(("sasl.", "ssl.")) and isinstance(value, list | tuple | Mapping):
+            raise ConfigurationError(name, None, "must be a string, and is a list or an object")
+    fields: dict[str, Any] = {
+        "bootstrap_servers": parse_servers(given.get("bootstrap.servers")),
+        "security": _security(given),
+    }
+    if "client.id" in given:
+        fields["client_id"] = str(given["client.id"])
+    return fields | {field: _milliseconds(name, given[name]) for name, field in _TIMEOUTS.items() if name in given}
+
+
+def check_java_names(given: Mapping[str, Any]) -> None:
+    """Raise ``ConfigurationError`` for a setting that only Java's client has, and without which no login succeeds."""
+    if jaas := given.get("sasl.jaas.config"):
+        remedy = next(remedy for module, remedy in _JAAS.items() if module in str(jaas))
+        raise ConfigurationError("sasl.jaas.config", None, f"is read by Java's client only: {remedy} in its place")
+    for name in _JAVA.keys() & given.keys():
+        raise ConfigurationError(name, None, f"is read by Java's client only: {_JAVA[name]} in its place")
+
+
+def to_librdkafka(config: ClientConfig) -> dict[str, Any]:
+    """Return the settings of a confluent-kafka client that reaches the same cluster in the same way.
+
+    The result holds secrets: pass it to the client and show it nowhere. ``api_timeout`` has no name there: pass it to
+    each call as ``request_timeout``. Tokens come from ``oauth_cb``, a function, where ``with_tokens`` has set a source.
+    """
+    security = config.security
+    settings: dict[str, Any] = {
+        "bootstrap.servers": format_servers(config.bootstrap_servers),
+        "client.id": config.client_id,
+        "security.protocol": security.protocol,
+        # Within the bounds that librdkafka enforces.
+        "socket.timeout.ms": str(min(max(round(config.request_timeout * 1000), 10), 300_000)),
+        "socket.connection.setup.timeout.ms": str(max(round(config.connect_timeout * 1000), 1000)),
+    }
+    if security.uses_tls:
+        settings |= _tls_settings(security.tls)
+    if security.sasl is not None and security.uses_sasl:
+        settings |= _sasl_settings(security.sasl)
+    return settings
+
+
+def _tls_settings(tls: TlsConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        _HOST_NAMES: "https" if tls.check_hostname else "none",
+        _VERIFY: "true" if tls.verify else "false",
+    }
+    for pem in (tls.ca, tls.certificate, tls.key):
+        settings |= _pem_settings(pem)
+    return settings | {name: value for name, field in _TLS.items() if (value := getattr(tls, field))}
+
+
+def _pem_settings(pem: Pem) -> dict[str, str]:
+    found = {f"{pem.name}.location": pem.location, f"{pem.name}.pem": pem.text}
+    return {name: value for name, value in found.items() if value}
+
+
+def _sasl_settings(sasl: SaslConfig) -> dict[str, Any]:
+    settings: dict[str, Any] = {"sasl.mechanism": sasl.mechanism}
+    if sasl.mechanism == "OAUTHBEARER":
+        return settings | _oauth_settings(sasl.oauth)
+    prefix = "sasl.kerberos." if sasl.mechanism == "GSSAPI" else ("sasl.username", "sasl.password")
+    return settings | {
+        name: value for name, field in _SASL.items() if name.startswith(prefix) and (value := getattr(sasl, field))
+    }
+
+
+def _oauth_settings(oauth: OAuthConfig) -> dict[str, Any]:
+    extensions = dict(oauth.extensions)
+    if oauth.source is not None:
+        return {"oauth_cb": lambda _config: (*oauth.token(), "", extensions)}
+    settings = {
+        "oauth_cb": oauth.callback,
+        f"{_OAUTH}config": oauth.callback_config,
+        f"{_OAUTH}extensions": ",".join(f"{name}={value}" for name, value in extensions.items()),
+    }
+    if endpoint := oauth.endpoint:
+        settings |= {
+            TOKEN_URL: endpoint.url,
+            f"{_OAUTH}client.id": endpoint.client_id,
+            f"{_OAUTH}client.secret": endpoint.client_secret,
+            f"{_OAUTH}scope": endpoint.scope,
+            **_pem_settings(endpoint.ca),
+        }
+    return {name: value for name, value in settings.items() if value}
+
+
+def _milliseconds(name: str, value: object) -> float:
+    try:
+        seconds = float(str(value)) / 1000
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise ConfigurationError(name, value, "give a number of milliseconds above 0")
+    return seconds
+
+
+def _security(given: Mapping[str, Any]) -> SecurityConfig:
+    protocol = str(given.get("security.protocol", "PLAINTEXT")).upper()
+    # SASL settings beside a protocol without SASL are not an error in librdkafka.
+    return SecurityConfig(
+        protocol=protocol, tls=_tls(given), sasl=_sasl(given) if protocol.startswith("SASL_") else None
+    )
+
+
+def _tls(given: Mapping[str, Any]) -> TlsConfig:
+    fields: dict[str, Any] = {field: str(given[name]) for name, field in _TLS.items() if name in given}
+    return TlsConfig(
+        ca=_pem("ssl.ca", given),
+        certificate=_pem("ssl.certificate", given),
+        key=_pem("ssl.key", given),
+        **fields,
+        check_hostname=_checks_host_names(given),
+        verify=flag(_VERIFY, given),
+    )
+
+
+def _pem(name: str, given: Mapping[str, Any]) -> Pem:
+    location, text = (given.get(f"{name}.{form}") for form in ("location", "pem"))
+    return Pem(name=name, location=location and str(location), text=text and str(text))
+
+
+def _sasl(given: Mapping[str, Any]) -> SaslConfig:
+    mechanism = str(given.get("sasl.mechanism", given.get("sasl.mechanisms", ""))).upper()
+    fields: dict[str, Any] = {field: str(given[name]) for name, field in _SASL.items() if name in given}
+    return SaslConfig(
+        mechanism=mechanism, oauth=_oauth(given) if mechanism == "OAUTHBEARER" else OAuthConfig(), **fields
+    )
+
+
+def _oauth(given: Mapping[str, Any]) -> OAuthConfig:
+    callback = given.get("oauth_cb")
+    if callback is not None and not callable(callback) and not isinstance(callback, str):
+        raise ConfigurationError("oauth_cb", None, "must be a callable that returns (token, expiry in seconds)")
+    return OAuthConfig(
+        callback=callback,
+        callback_config=str(given.get(f"{_OAUTH}config", "")),
+        endpoint=_endpoint(given) if callback is None and TOKEN_URL in given else None,
+        extensions=_extensions(str(given.get(f"{_OAUTH}extensions", ""))),
+    )
+
+
+def _endpoint(given: Mapping[str, Any]) -> TokenEndpoint:
+    scope = given.get(f"{_OAUTH}scope")
+    return TokenEndpoint(
+        url=str(given[TOKEN_URL]),
+        client_id=str(given.get(f"{_OAUTH}client.id", "")),
+        client_secret=str(given.get(f"{_OAUTH}client.secret", "")),
+        scope=None if scope is None else str(scope),
+        ca=_pem("https.ca", given),
+    )
+
+
+def flag(name: str, given: Mapping[str, Any]) -> bool:
+    """Parse a setting that is true or false, by default true. Raises ``ConfigurationError``."""
+    text = str(given.get(name, True)).lower()
+    if text not in ("true", "false"):
+        raise ConfigurationError(name, given[name], "give true or false")
+    return text == "true"
+
+
+def _checks_host_names(given: Mapping[str, Any]) -> bool:
+    """Read whether a certificate has to name its host: what is misspelt must not switch that off."""
+    text = str(given.get(_HOST_NAMES, "https")).lower()
+    if text not in ("https", "none"):
+        raise ConfigurationError(_HOST_NAMES, given[_HOST_NAMES], "give https, or none to accept any host name")
+    return text == "https"
+
+
+def _extensions(text: str) -> dict[str, str]:
+    pairs = [part.strip().partition("=") for part in text.split(",") if part.strip()]
+    for name, equals, value in pairs:
+        if not (name.isascii() and name.isalpha() and equals and value.isascii() and value.isprintable()):
+            raise ConfigurationError(f"{_OAUTH}extensions", text, "write name=value,name=value")
+    return {name: value for name, _, value in pairs}

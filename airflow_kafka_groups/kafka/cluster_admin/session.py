@@ -1,0 +1,155 @@
+"""One confluent-kafka client, for one call, in a worker thread.
+
+librdkafka has threads of its own and reports logs, errors and token requests only to who polls it, so a call runs in a
+thread that polls until its futures are done. Four things differ from a bare client:
+
+1. A refused login ends the call. librdkafka would try the same password three times a second until the timeout.
+2. The token is fetched first, so that an error of its source is raised as it is, and no callback can fail.
+3. A cancelled call stops polling; nothing waits for the brokers any more.
+4. CA certificates that Python finds by ``SSL_CERT_FILE`` are used here too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError
+from airflow_kafka_groups.kafka.cluster.config import ClientConfig
+from airflow_kafka_groups.kafka.cluster.librdkafka import to_librdkafka
+from airflow_kafka_groups.kafka.cluster_admin.errors import configuration_error, refuses_login, translated
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import AdminClient
+
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.05
+_logger = logging.getLogger(__name__)
+
+
+class Session:
+    """A client of one call and what it has reported so far.
+
+    :param cancelled: set when nobody waits for the call any more.
+
+    Raises ``ConfigurationError`` for settings that librdkafka refuses, and the error of the token source.
+    """
+
+    def __init__(self, config: ClientConfig, cancelled: threading.Event) -> None:
+        self._deadline = time.monotonic() + config.api_timeout
+        self._cancelled = cancelled
+        self._request_timeout = config.request_timeout
+        self._reported: KafkaError | None = None
+        settings = to_librdkafka(config)
+        self.servers = str(settings["bootstrap.servers"])
+        self.client = self._connect(settings)
+
+    @property
+    def request_timeout(self) -> float:
+        """The seconds that the next request may take."""
+        return max(min(self._request_timeout, self._deadline - time.monotonic()), 0.001)
+
+    def results(
+        self,
+        api: str,
+        futures: Mapping[K, Future[Any]],
+        *,
+        subjects: Mapping[K, str] | None = None,
+        brokers: Mapping[K, int] | None = None,
+    ) -> dict[K, Any | KafkaGroupsError]:
+        """Wait for futures and return what each holds: its result, or its error translated.
+
+        :param subjects: what each key is about, for its error.
+        :param brokers: which broker a key was asked of, for its error.
+
+        Raises ``AuthenticationFailedError`` when the login fails, and ``DeadlineExceededError`` when the call takes
+        longer than ``api_timeout``.
+        """
+        self._wait(api, futures.values())
+        return {
+            key: self._result(api, future, (brokers or {}).get(key), (subjects or {}).get(key, ""))
+            for key, future in futures.items()
+        }
+
+    def result(self, api: str, future: Future[Any]) -> Any:
+        """Wait for one future and return its result. Raises its error, translated."""
+        found = self.results(api, {api: future})[api]
+        if isinstance(found, KafkaGroupsError):
+            raise found
+        return found
+
+    def _connect(self, settings: dict[str, Any]) -> AdminClient:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        if (source := settings.get("oauth_cb")) is not None:
+            token = source(settings.get("sasl.oauthbearer.config", ""))
+            settings["oauth_cb"] = lambda _config: token
+        settings["error_cb"] = self._remember
+        settings["enable.metrics.push"] = "false"  # a client of one call has none, and librdkafka would log its ids
+        _trust_what_python_trusts(settings)
+        try:
+            return AdminClient(settings, logger=_logger)
+        except KafkaException as exc:
+            raise configuration_error(exc.args[0]) from exc
+
+    def _remember(self, error: KafkaError) -> None:
+        if self._reported is None or not refuses_login(self._reported):
+            self._reported = error
+
+    def _wait(self, api: str, futures: Any) -> None:
+        while not all(future.done() for future in futures):
+            self.client.poll(_POLL_SECONDS)
+            if self._reported is not None and refuses_login(self._reported):
+                raise translated(self._reported, api=api, servers=self.servers)
+            if self._cancelled.is_set() or time.monotonic() > self._deadline:
+                raise DeadlineExceededError(f"{api}: no answer from {self.servers} in time{self._context()}")
+
+    def _result(self, api: str, future: Future[Any], broker_id: int | None, subject: str) -> Any | KafkaGroupsError:
+        from confluent_kafka import KafkaException
+
+        try:
+            return future.result(0)
+        except KafkaException as exc:
+            error = translated(
+                exc.args[0],
+                api=api,
+                servers=self.servers,
+                broker_id=broker_id,
+                subject=subject,
+                context=self._context(),
+            )
+            error.__cause__ = exc
+            return error
+
+    def _context(self) -> str:
+        return "" if self._reported is None else f"last connection error: {self._reported.str()}"
+
+
+def _trust_what_python_trusts(settings: dict[str, Any]) -> None:
+    """Set the CA certificates of ``SSL_CERT_FILE``, which librdkafka does not look at where the system has others.
+
+    Without this, a private CA that is configured so would be trusted by the core and not here.
+    """
+    location = os.environ.get("SSL_CERT_FILE")
+    uses_tls = settings["security.protocol"].endswith("SSL")
+    if location and uses_tls and not any(name.startswith("ssl.ca.") for name in settings):
+        settings["ssl.ca.location"] = location
+
+
+async def in_session(config: ClientConfig, function: Callable[[Session], T]) -> T:
+    """Run a function with a session in a worker thread, off the event loop."""
+    cancelled = threading.Event()
+    try:
+        return await asyncio.to_thread(lambda: function(Session(config, cancelled)))
+    finally:
+        cancelled.set()

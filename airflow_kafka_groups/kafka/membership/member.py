@@ -1,0 +1,122 @@
+"""The callbacks of a group member: Kafka's Coordinator interface, with Python names.
+
+The group protocol has four steps: every member registers with metadata; the coordinator picks a leader and a protocol;
+the leader computes the assignment of all members; every member receives its own. The bytes of metadata and assignment
+are defined by the implementation of ``GroupMember`` and opaque to Kafka.
+
+The order of the calls in each round (a join or a rejoin)::
+
+    on_join_prepare -> metadata -> [perform_assignment, if leader] -> on_join_complete      ... on_leave_prepare
+
+Calls never overlap. Each is either a plain method, which runs in a thread, or a coroutine. Heartbeats continue
+meanwhile, so a callback may take up to the rebalance timeout; after that the group continues without this member.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+
+from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.protocol.answers import JoinedMember
+
+__all__ = ["GroupMember", "GroupProtocol", "JoinedMember", "check_assignments", "check_protocols"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProtocol:
+    """A protocol that a member supports.
+
+    :param name: e.g. ``range``. The coordinator picks one that every member supports.
+    :param metadata: this member's metadata for the leader, used when the protocol is picked.
+    """
+
+    name: str
+    metadata: bytes = b""
+
+
+class GroupMember(ABC):
+    """A member of a group. Implement it, and run it with ``MemberSession``.
+
+    An exception in a callback ends the membership with ``CallbackFailedError``, and the group is left. Two exceptions:
+    ``on_join_complete`` is retried first, and an error in ``on_leave_prepare`` is only logged.
+    """
+
+    @property
+    @abstractmethod
+    def protocol_type(self) -> str:
+        """The class of protocols, e.g. ``consumer`` or ``connect``. All members of a group have the same."""
+
+    @abstractmethod
+    def metadata(self) -> Sequence[GroupProtocol] | Awaitable[Sequence[GroupProtocol]]:
+        """Return the supported protocols, at least one, the most preferred first.
+
+        Called before each JoinGroup, so more than once in a round when JoinGroup is retried.
+        """
+
+    def on_join_prepare(self, generation: int, member_id: str) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
+        """Clean up after the previous generation. Called once before each round.
+
+        :param generation: the previous generation. -1 at the first join, and after the group removed this member; its
+            former assignment may then belong to another member.
+        :param member_id: its id in that generation, "" if there was none.
+        """
+
+    @abstractmethod
+    def perform_assignment(
+        self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
+    ) -> Mapping[str, bytes] | Awaitable[Mapping[str, bytes]]:
+        """Return the assignment of every member. Called on the leader only.
+
+        :param leader_id: the id of the leader, which is this member.
+        :param protocol: the protocol that the coordinator picked.
+        :param all_member_metadata: all members with their metadata for that protocol.
+
+        Each member id needs exactly one entry, ``b""`` for nothing. Otherwise nothing is sent, the group is left, and
+        the membership ends with ``InvalidAssignmentError``.
+        """
+
+    @abstractmethod
+    def on_join_complete(
+        self, generation: int, member_id: str, protocol: str, assignment: bytes
+    ) -> Awaitable[None] | None:
+        """Start to work with the assignment of this member.
+
+        After an exception it is called again with the same arguments, after a pause, while the generation is current.
+
+        :param generation: the generation that was joined.
+        :param member_id: the id of this member in the group.
+        :param protocol: the protocol that the coordinator picked.
+        :param assignment: the assignment from the leader.
+        """
+
+    def on_leave_prepare(self) -> Awaitable[None] | None:  # noqa: B027  # may stay empty
+        """Clean up before the group is left, within one session timeout: heartbeats have stopped.
+
+        A static member is called, too, when it stops: it sends no LeaveGroup afterwards, and may return.
+        """
+
+
+def check_assignments(assignments: Mapping[str, bytes]) -> None:
+    """Raise ``ConfigurationError`` for assignments that SyncGroup could not carry, before anything is sent."""
+    given: object = assignments
+    if not isinstance(given, Mapping) or not all(isinstance(data, bytes) for data in given.values()):
+        raise ConfigurationError("perform_assignment()", assignments, "return a mapping of member id to bytes")
+
+
+def check_protocols(protocols: Sequence[GroupProtocol]) -> None:
+    """Raise ``ConfigurationError`` for protocols that JoinGroup would not accept, before anything is sent."""
+    given: object = protocols
+    if not isinstance(given, Sequence) or not all(isinstance(item, GroupProtocol) for item in given):
+        raise ConfigurationError("metadata()", protocols, "return a sequence of GroupProtocol")
+    names = [protocol.name for protocol in protocols]
+    if not names:
+        raise ConfigurationError("metadata()", names, "return at least one protocol")
+    if not all(names):
+        raise ConfigurationError("metadata()", names, "every protocol needs a name")
+    if len(set(names)) != len(names):
+        raise ConfigurationError("metadata()", names, "return each protocol once")
+    for protocol in protocols:
+        if not isinstance(protocol.metadata, bytes):
+            raise ConfigurationError(f"metadata() of {protocol.name}", protocol.metadata, "the metadata must be bytes")

@@ -1,0 +1,300 @@
+"""The runner of a ``GroupMember``: performs the actions that ``Membership`` requests. Makes no decisions itself.
+
+One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
+callbacks. Leaving the ``async with`` block leaves the group, whether by its end, an error or cancellation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.cluster.client import ClusterClient
+from airflow_kafka_groups.kafka.membership import actions
+from airflow_kafka_groups.kafka.membership.callbacks import CallbackCaller
+from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
+from airflow_kafka_groups.kafka.membership.member import GroupMember
+from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.protocol.apis import heartbeat, join_group, leave_group, sync_group
+from airflow_kafka_groups.kafka.protocol.codec import Message
+from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
+from airflow_kafka_groups.kafka.transport.base import Connector
+
+log = logging.getLogger(__name__)
+
+_LEAVE_SECONDS = 5.0
+_JOIN_GRACE_SECONDS = 5.0  # as in Java: the broker answers a join by the end of the rebalance timeout
+
+
+class MemberSession:
+    """A membership from ``async with`` to the end of the block.
+
+    :param cluster: an open ``ClusterClient``; sessions may share it.
+    :param member: the callbacks.
+    :param options: group and timeouts.
+    :param connect: opens a connection. Default: ``open_connection``. Replaced in tests.
+    :param now: the clock. Replaced in tests.
+
+    Entering starts the join without waiting for it; use ``await wait_stable()`` to wait. An error that ends the
+    membership is raised by ``wait_stable``, ``wait_change`` and ``check``, or else at the end of the block.
+    """
+
+    def __init__(
+        self,
+        cluster: ClusterClient,
+        member: GroupMember,
+        options: MemberOptions,
+        *,
+        connect: Connector | None = None,
+        now: clock.Clock = clock.now,
+    ) -> None:
+        self.membership = Membership(options, member.protocol_type)
+        self.trouble: KafkaGroupsError | None = None  # why the coordinator could not be asked, the last time
+        self._member = member
+        self._options = options
+        self._request_timeout = cluster.config.request_timeout
+        self._callbacks = CallbackCaller(options.group_id)
+        self._link = CoordinatorLink(cluster, options.group_id, connect)
+        self._now = now
+        self._changed = asyncio.Event()
+        self._finding = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._leaving = False
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._run(), name=f"member of {self._options.group_id}")
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+        if error is None:
+            self.check()
+
+    async def aclose(self, *, leave: bool = True) -> None:
+        """Stop, and leave the group.
+
+        :param leave: call ``on_leave_prepare``, and send LeaveGroup unless the member is static. Otherwise the other
+            members wait for the session timeout, as after a crash.
+        """
+        task, self._task = self._task, None
+        if task is None:
+            return
+        if not self._leaving:  # after a failure the task leaves the group itself
+            task.cancel()
+        try:
+            await asyncio.gather(task, return_exceptions=True)
+            await self._leave_group(leave)
+        finally:  # also for a caller that is cancelled meanwhile
+            await self._link.aclose()
+            self._notify()
+
+    def check(self) -> None:
+        """Raise the error that ended the membership, if there is one."""
+        if self.membership.failure is not None:
+            raise self.membership.failure
+
+    def rejoin(self, reason: str) -> None:
+        """Start a new round because ``metadata()`` has changed. Call it in the event loop's thread.
+
+        A broker starts none for a member that is not the leader and whose metadata is what it was.
+        """
+        self.membership.rejoin(reason)
+        self._notify()
+
+    async def wait_stable(self, timeout: float | None = None) -> None:
+        """Wait until this member has joined and its ``on_join_complete`` has returned.
+
+        Raises the error that ended the membership, and ``TimeoutError`` after ``timeout`` seconds.
+        """
+        async with asyncio.timeout(timeout):
+            while self.membership.phase is not actions.Phase.STABLE:
+                await self.wait_change()
+
+    async def wait_change(self, timeout: float | None = None) -> None:
+        """Wait for the next change, including a heartbeat response. Raises the error that ended the membership."""
+        self.check()
+        if self._task is None or self._task.done():
+            raise MembershipError(self._options.group_id, "the session is closed")
+        await self._sleep(timeout)
+        self.check()
+
+    # The two tasks
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                heartbeats = tasks.create_task(self._send_heartbeats())
+                await self._perform_actions()
+                heartbeats.cancel()
+        except* Exception as errors:  # noqa: BLE001  # our own errors are handled: an unexpected one must end the membership
+            self._stop(MembershipError(self._options.group_id, f"internal error: {errors.exceptions[0]!r}"))
+        await self._leave_group(True)
+        self._notify()
+
+    async def _perform_actions(self) -> None:
+        while True:
+            match self.membership.next_action(self._now()):
+                case actions.Stop():
+                    return
+                case actions.Pause(until):
+                    await self._sleep(until - self._now())
+                case actions.Idle():
+                    await self._sleep(None)
+                case action:
+                    try:
+                        await self._act(action)
+                    except KafkaGroupsError as error:
+                        self._stop(error)
+                    self._notify()
+
+    async def _send_heartbeats(self) -> None:
+        while True:
+            due = self.membership.heartbeat_at()
+            wait = None if due is None else due - self._now()
+            if wait is None or wait > 0:
+                await self._sleep(wait)
+                continue
+            sent = self.membership.next_heartbeat(self._now())
+            try:
+                await self._send_heartbeat(sent)
+            except FATAL as error:
+                self._stop(error)
+            except KafkaGroupsError as error:
+                log.info("group %s: heartbeat failed: %s", self._options.group_id, error)
+                self.membership.on_heartbeat_lost(sent, self._now())
+            self._notify()
+
+    async def _send_heartbeat(self, sent: actions.Heartbeat) -> None:
+        await self._find()
+        if not self.membership.coordinator_known:
+            return
+        connection = await self._link.open()
+        if self.membership.heartbeat_at() is None:
+            return  # a join has begun meanwhile: behind it, this would wait for all members
+        response = await self._link.send(
+            connection,
+            HEARTBEAT,
+            lambda version: heartbeat.build(
+                self._options.group_id, sent.generation, sent.member_id, self._options.group_instance_id, version
+            ),
+            min(self._request_timeout, self._options.session_timeout / 3),
+        )
+        self.membership.on_heartbeat(sent, response.error, self._now())
+
+    # Actions
+
+    async def _act(self, action: actions.Action) -> None:
+        member = self._member
+        match action:
+            case actions.Prepare(generation, member_id):
+                await self._callbacks.call(member.on_join_prepare, generation, member_id)
+                self.membership.on_prepared()
+            case actions.Find():
+                try:
+                    await self._find()
+                except FATAL:
+                    raise
+                except KafkaGroupsError as error:
+                    self._lost(error)
+            case actions.Join():
+                await self._join()
+            case actions.Assign(leader_id, protocol, members):
+                assignments = await self._callbacks.call(member.perform_assignment, leader_id, protocol, members)
+                self.membership.on_assigned(assignments)
+            case actions.Sync():
+                await self._sync()
+            case actions.Complete(generation, member_id, protocol, assignment):
+                try:
+                    await self._callbacks.call(member.on_join_complete, generation, member_id, protocol, assignment)
+                    self.membership.on_completed()
+                except CallbackFailedError as error:
+                    log.warning("%s", error, exc_info=True)
+                    cause = error.__cause__
+                    self.membership.on_complete_failed(cause if isinstance(cause, Exception) else error, self._now())
+
+    async def _join(self) -> None:
+        before = (self.membership.generation, self.membership.member_id)
+        protocols = await self._callbacks.call(self._member.metadata)
+        if before != (self.membership.generation, self.membership.member_id):
+            return  # removed from the group meanwhile: the metadata may describe a generation that is lost
+        request = self.membership.join(protocols)
+        response = await self._ask(JOIN_GROUP, lambda version: join_group.build(request, version))
+        if response is not None:
+            self.membership.on_joined(response, self._now())
+
+    async def _sync(self) -> None:
+        request, sent_at = self.membership.sync(), self._now()
+        response = await self._ask(SYNC_GROUP, lambda version: sync_group.build(request, version))
+        if response is not None:
+            self.membership.on_synced(response, sent_at, self._now())
+
+    async def _ask(self, api: Api, build: Callable[[int], Message]) -> Message | None:
+        timeout = max(self._request_timeout, self._options.rebalance_timeout + _JOIN_GRACE_SECONDS)
+        try:
+            return await self._link.send(await self._link.open(), api, build, timeout)
+        except FATAL:
+            raise
+        except KafkaGroupsError as error:
+            self._lost(error)
+            return None
+
+    async def _find(self) -> None:
+        async with self._finding:
+            if not self.membership.coordinator_known:
+                self.membership.on_found(await self._link.find(), self._now())
+
+    async def _leave_group(self, leave: bool) -> None:
+        member_id = self.membership.member_id
+        was_member = self.membership.leave() and leave and not self._leaving
+        self._leaving = True
+        if not was_member:
+            return
+        try:  # heartbeats have stopped: after a session timeout there is nothing left to leave
+            async with asyncio.timeout(self._options.session_timeout):
+                await self._callbacks.call(self._member.on_leave_prepare)
+        except (CallbackFailedError, TimeoutError) as error:
+            log.warning("group %s: leaving although on_leave_prepare() failed: %r", self._options.group_id, error)
+        if self._options.group_instance_id is not None:  # it may return under this name
+            return
+        try:
+            async with asyncio.timeout(_LEAVE_SECONDS):
+                await self._find()
+                response = await self._link.send(
+                    await self._link.open(),
+                    LEAVE_GROUP,
+                    lambda version: leave_group.build(self._options.group_id, member_id, None, version, "closing"),
+                    _LEAVE_SECONDS,
+                )
+            log.debug("group %s: left, %s", self._options.group_id, response.error.name)
+        except (KafkaGroupsError, TimeoutError) as error:
+            log.warning(
+                "group %s: LeaveGroup failed, the session timeout has to pass: %s", self._options.group_id, error
+            )
+
+    def _stop(self, error: KafkaGroupsError) -> None:
+        self.membership.stop(error)
+        self._notify()
+
+    def _lost(self, error: KafkaGroupsError) -> None:
+        log.info("group %s: %s", self._options.group_id, error)
+        self.trouble = error
+        self.membership.on_lost(self._now())
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
+
+    async def _sleep(self, seconds: float | None) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        except TimeoutError:
+            return

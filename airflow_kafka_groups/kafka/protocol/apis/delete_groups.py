@@ -1,0 +1,57 @@
+"""DeleteGroups: delete groups that have no members, with their offsets.
+
+v0 many groups · v1 throttle before response · v2 flexible
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+
+from kio.serial.readers import read_compact_string, read_timedelta_i32
+
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
+from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, strings
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS
+
+
+def build(group_ids: Sequence[str], version: int) -> Message:
+    """Build a request."""
+    if DELETE_GROUPS.is_flexible(version):
+        return strings(group_ids) + NO_TAGS
+    return request_schema(DELETE_GROUPS, version).DeleteGroupsRequest(groups_names=tuple(group_ids))
+
+
+def from_kio(response: Message) -> DeleteGroupsAnswer:
+    """Convert a response that kio has read."""
+    rows = [([result.group_id], ErrorCode(result.error_code)) for result in response.results]
+    return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
+
+
+def decode(frame: bytes, version: int) -> DeleteGroupsAnswer:
+    """Decode a response frame of v2."""
+    reader = CompactReader(frame)
+    read = reader.read
+
+    def read_tail() -> ErrorCode:
+        code = read(read_error_code)
+        reader.skip_tags()
+        return code
+
+    throttle = read(read_timedelta_i32)
+    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
+    reader.skip_tags()
+    reader.end()
+    return _answer(throttle, rows)
+
+
+def _answer(throttle: timedelta, rows: Iterable[tuple[Sequence[str], ErrorCode]]) -> DeleteGroupsAnswer:
+    none = ErrorCode.none
+    return DeleteGroupsAnswer(
+        throttle,
+        [group_id for group_ids, code in rows if code is none for group_id in group_ids],
+        [(group_id, code) for group_ids, code in rows if code is not none for group_id in group_ids],
+    )

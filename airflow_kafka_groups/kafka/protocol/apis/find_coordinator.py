@@ -1,0 +1,101 @@
+"""FindCoordinator: the broker that coordinates a key.
+
+v0 one group · v1 key type (transactions), error message, throttle time · v3 flexible · v4 many keys (KIP-699) ·
+v5 TRANSACTION_ABORTABLE · v6 share keys (KIP-932)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from kio.serial.readers import (
+    read_compact_string,
+    read_compact_string_nullable,
+    read_int32,
+    read_timedelta_i32,
+)
+
+from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, RemoteProtocolError, UnsupportedVersionError
+from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, FailedLookup, FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
+from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, strings
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
+
+FIRST_BATCHED_VERSION = 4
+_Tail = tuple[Broker, ErrorCode, "str | None"]
+_FIRST_VERSION = {CoordinatorType.GROUP: 0, CoordinatorType.TRANSACTION: 1, CoordinatorType.SHARE: 6}
+
+
+def build(keys: Sequence[str], key_type: CoordinatorType, version: int) -> Message:
+    """Build a request.
+
+    Raises ``NoBatchedFindCoordinatorsError`` for several keys below v4, and ``UnsupportedVersionError`` for a key type
+    that the version does not know.
+    """
+    if version < _FIRST_VERSION[key_type]:
+        raise UnsupportedVersionError(
+            f"FindCoordinator v{version} cannot look up {key_type.name} keys; that takes v{_FIRST_VERSION[key_type]}"
+        )
+    if version >= FIRST_BATCHED_VERSION:
+        return bytes([key_type]) + strings(keys) + NO_TAGS
+    request = request_schema(FIND_COORDINATOR, version).FindCoordinatorRequest
+    if len(keys) > 1:
+        raise NoBatchedFindCoordinatorsError(
+            f"FindCoordinator v{version} takes one key a request, not {len(keys)}; many take v{FIRST_BATCHED_VERSION}"
+        )
+    return fitting(request, key=keys[0], key_type=key_type)
+
+
+def from_kio(response: Message) -> FindCoordinatorAnswer:
+    """Convert a response that kio has read. Below v4 it does not name the key, which is then empty (see ``named``)."""
+    rows = []
+    for item in getattr(response, "coordinators", (response,)):
+        broker, code = Broker(broker_id=item.node_id, host=item.host, port=item.port), ErrorCode(item.error_code)
+        rows.append(([getattr(item, "key", "")], (broker, code, getattr(item, "error_message", None))))
+    return _answer(getattr(response, "throttle_time", NO_THROTTLE), rows)
+
+
+def named(answer: FindCoordinatorAnswer, keys: Sequence[str], version: int) -> FindCoordinatorAnswer:
+    """Fill in the key where the version has none; a version that has keys is never matched by position."""
+    if version >= FIRST_BATCHED_VERSION:
+        return answer
+    (key,) = keys
+    found = dict.fromkeys(keys, *answer.found.values()) if answer.found else {}
+    return answer._replace(found=found, failed=[failure._replace(key=key) for failure in answer.failed])
+
+
+def decode(frame: bytes, version: int) -> FindCoordinatorAnswer:
+    """Decode a response frame of v4 to v6.
+
+    Raises ``RemoteProtocolError`` also for an answer that names two coordinators of one group.
+    """
+    reader = CompactReader(frame)
+    read = reader.read
+
+    def read_tail() -> _Tail:
+        broker = Broker(broker_id=read(read_int32), host=read(read_compact_string), port=read(read_int32))
+        tail = broker, read(read_error_code), read(read_compact_string_nullable)
+        reader.skip_tags()
+        return tail
+
+    throttle = read(read_timedelta_i32)
+    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
+    reader.skip_tags()
+    reader.end()
+    return _answer(throttle, rows)
+
+
+def _answer(throttle: timedelta, rows: Sequence[tuple[Sequence[str], _Tail]]) -> FindCoordinatorAnswer:
+    none = ErrorCode.none
+    found = {key: broker for keys, (broker, code, _) in rows if code is none for key in keys}
+    if len(found) < sum(len(set(keys)) for keys, (_, code, _) in rows if code is none):
+        raise RemoteProtocolError("a FindCoordinator response names two coordinators of one group")
+    return FindCoordinatorAnswer(
+        throttle,
+        found,
+        [FailedLookup(key, code, message) for keys, (_, code, message) in rows if code is not none for key in keys],
+    )

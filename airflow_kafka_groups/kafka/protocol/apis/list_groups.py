@@ -1,0 +1,68 @@
+"""ListGroups: the groups that one broker coordinates.
+
+v0 group and protocol type · v1 throttle time · v3 flexible · v4 states (KIP-518) · v5 types (KIP-848)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kio.serial.readers import read_compact_string, read_timedelta_i32
+
+from airflow_kafka_groups.kafka.models import GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedGroup, ListGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
+from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, strings
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS
+
+FIRST_STATES_VERSION = 4
+FIRST_TYPES_VERSION = 5
+
+
+def build(states: Sequence[GroupState], types: Sequence[GroupType], version: int) -> Message:
+    """Build a request. A filter that the version does not know is left out, and applied by the caller."""
+    if not LIST_GROUPS.is_flexible(version):
+        return request_schema(LIST_GROUPS, version).ListGroupsRequest()
+    of_states = strings(states) if version >= FIRST_STATES_VERSION else b""
+    of_types = strings(types) if version >= FIRST_TYPES_VERSION else b""
+    return of_states + of_types + NO_TAGS
+
+
+def from_kio(response: Message) -> ListGroupsAnswer:
+    """Convert a response that kio has read."""
+    return ListGroupsAnswer(
+        getattr(response, "throttle_time", NO_THROTTLE),
+        ErrorCode(response.error_code),
+        [
+            ListedGroup(
+                group.group_id,
+                group.protocol_type,
+                GroupState.parse(getattr(group, "group_state", None)),
+                GroupType.parse(getattr(group, "group_type", None)),
+            )
+            for group in response.groups
+        ],
+    )
+
+
+def decode(frame: bytes, version: int) -> ListGroupsAnswer:
+    """Decode a response frame of v3 to v5."""
+    reader = CompactReader(frame)
+    read = reader.read
+
+    def read_tail() -> tuple[str, GroupState, GroupType]:
+        protocol_type = read(read_compact_string)
+        state = GroupState.parse(read(read_compact_string) if version >= FIRST_STATES_VERSION else None)
+        kind = GroupType.parse(read(read_compact_string) if version >= FIRST_TYPES_VERSION else None)
+        reader.skip_tags()
+        return protocol_type, state, kind
+
+    throttle, error = read(read_timedelta_i32), read(read_error_code)
+    rows = reader.named_rows(lambda: (read(read_compact_string), read_tail()), read_tail)
+    reader.skip_tags()
+    reader.end()
+    return ListGroupsAnswer(
+        throttle, error, [ListedGroup(group_id, *tail) for group_ids, tail in rows for group_id in group_ids]
+    )

@@ -1,0 +1,48 @@
+"""ListOffsets: log start, end, or the offset at a time, asked of the partition's leader.
+
+v1 one offset a partition · v2 isolation level, throttle time · v4 leader epoch · v6 flexible ·
+v7 max timestamp (KIP-734) · v8, v9 tiered storage's own timestamps
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from airflow_kafka_groups.exceptions import UnsupportedVersionError
+from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
+from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_OFFSETS
+
+_NO_REPLICA = -1
+_FIRST_MAX_TIMESTAMP_VERSION = 7
+
+
+def build(specs: Mapping[TopicPartition, OffsetSpec], version: int) -> Message:
+    """Build a request.
+
+    Raises ``UnsupportedVersionError`` for ``OffsetSpec.max_timestamp()`` below v7.
+    """
+    if version < _FIRST_MAX_TIMESTAMP_VERSION and OffsetSpec.max_timestamp() in specs.values():
+        raise UnsupportedVersionError(f"ListOffsets v{version} does not know the max timestamp; that takes v7")
+    schema = request_schema(LIST_OFFSETS, version)
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), spec in specs.items():
+        item = schema.ListOffsetsPartition(partition_index=partition, timestamp=spec.timestamp)
+        by_topic.setdefault(topic, []).append(item)
+    topics = tuple(schema.ListOffsetsTopic(name=topic, partitions=tuple(parts)) for topic, parts in by_topic.items())
+    return fitting(schema.ListOffsetsRequest, replica_id=_NO_REPLICA, isolation_level=0, topics=topics)
+
+
+def from_kio(response: Message) -> ListOffsetsAnswer:
+    """Convert a response that kio has read."""
+    partitions = []
+    for topic in response.topics:
+        for part in topic.partitions:
+            epoch = getattr(part, "leader_epoch", -1)
+            offset = ListedOffset(part.offset, part.timestamp, epoch if epoch >= 0 else None)
+            key = TopicPartition(topic.name, part.partition_index)
+            partitions.append(ListedOffsetAnswer(key, ErrorCode(part.error_code), offset))
+    return ListOffsetsAnswer(getattr(response, "throttle_time", NO_THROTTLE), partitions)

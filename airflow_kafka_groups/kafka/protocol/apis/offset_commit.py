@@ -1,0 +1,141 @@
+"""OffsetCommit: set a group's committed offsets from outside (generation -1, no member).
+
+v2 · v5 no retention time · v6 leader epoch · v7 group.instance.id · v8 flexible · v9 KIP-848 errors ·
+v10 topic ids (not used: see apis.py)
+
+From v8 on, requests are written from columns, and nearly all responses say that everything was committed. A restore
+sends one request for each group, so that a generic codec's object for each partition is most of its time. A row of a
+request without metadata has 18 bytes, and one of a response without tagged fields 7::
+
+    partition int32 | offset int64 | leader epoch int32 | metadata 0x01 (empty) | tags 0x00
+    partition int32 | error int16 | tags 0x00
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i32
+
+from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
+from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
+from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
+from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, string, uvarint
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
+from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT
+
+_FIRST_EPOCH_VERSION = 6
+_NOT_A_MEMBER = -1
+_NO_MEMBER = b"\xff\xff\xff\xff\x01\x00"  # generation or member epoch -1, empty member id, null instance id
+_FIXED = struct.Struct(">iqi")
+_EMPTY_METADATA = b"\x01" + NO_TAGS
+_ANSWER_ROW = 7
+_ALIKE_BYTES = 1_024
+"""The most bytes of a response whose meaning is remembered."""
+
+
+def build(group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata], version: int) -> Message:
+    """Build a request for one group; no version takes more."""
+    if OFFSET_COMMIT.is_flexible(version):
+        columns = offsets if isinstance(offsets, GroupOffsets) else GroupOffsets.from_mapping(group_id, offsets)
+        return _encode(group_id, columns.topics)
+    schema = request_schema(OFFSET_COMMIT, version)
+    by_topic: dict[str, list[Any]] = {}
+    for (topic, partition), value in offsets.items():
+        fields: dict[str, Any] = {
+            "partition_index": partition,
+            "committed_offset": value.offset,
+            "committed_metadata": value.metadata,
+        }
+        if version >= _FIRST_EPOCH_VERSION and value.leader_epoch is not None:
+            fields["committed_leader_epoch"] = value.leader_epoch
+        by_topic.setdefault(topic, []).append(schema.OffsetCommitRequestPartition(**fields))
+    topics = tuple(schema.OffsetCommitRequestTopic(name=topic, partitions=tuple(p)) for topic, p in by_topic.items())
+    return schema.OffsetCommitRequest(
+        group_id=group_id, generation_id_or_member_epoch=_NOT_A_MEMBER, member_id="", topics=topics
+    )
+
+
+def from_kio(response: Message) -> OffsetChangeAnswer:
+    """Convert a response that kio has read."""
+    partitions = {
+        TopicPartition(topic.name, part.partition_index): ErrorCode(part.error_code)
+        for topic in response.topics
+        for part in topic.partitions
+    }
+    return OffsetChangeAnswer(getattr(response, "throttle_time", NO_THROTTLE), ErrorCode.none, partitions)
+
+
+def _encode(group_id: str, topics: Sequence[TopicOffsets]) -> bytes:
+    """Write the body of a request of v8 or v9 from outside a group.
+
+    :param topics: the offsets to commit, each of 0 or more; no topic comes twice.
+    """
+    parts = [string(group_id), _NO_MEMBER, uvarint(len(topics) + 1)]
+    for topic in topics:
+        parts += (string(topic.topic), uvarint(len(topic) + 1), _rows(topic), NO_TAGS)
+    parts.append(NO_TAGS)
+    return b"".join(parts)
+
+
+def _rows(topic: TopicOffsets) -> bytes:
+    if topic.metadata is None:
+        return _EMPTY_METADATA.join((*topic.fixed_fields(), b""))
+    return b"".join([_FIXED.pack(*row[:3]) + string(row[3]) + NO_TAGS for row in topic.rows()])
+
+
+def decode(frame: bytes, version: int) -> OffsetChangeAnswer:
+    """Decode a frame of v8 or v9. Those of groups that read the same topics differ in the correlation id only."""
+    return _read_alike(frame[4:]) if len(frame) <= _ALIKE_BYTES else _read(frame)
+
+
+@lru_cache(1000)
+def _read_alike(frame: bytes) -> OffsetChangeAnswer:
+    return _read(b"\x00\x00\x00\x00" + frame)
+
+
+def _read(frame: bytes) -> OffsetChangeAnswer:
+    reader = CompactReader(frame)
+    throttle = reader.read(read_timedelta_i32)
+    found: dict[TopicPartition, ErrorCode] = {}
+    changed: dict[str, Sequence[int]] = {}
+    seen: set[str] = set()
+    for _ in range(reader.array_length()):
+        name = reader.read(read_compact_string)
+        count = reader.array_length()
+        rows = reader.data[reader.position : reader.position + count * _ANSWER_ROW]
+        partitions = _all_committed(rows, count) if name not in seen else ()
+        seen.add(name)
+        if partitions:
+            reader.position += len(rows)
+            changed[name] = partitions
+        else:
+            for partition in changed.pop(name, ()):  # a topic that comes again: what is said last counts
+                found[TopicPartition(name, partition)] = ErrorCode.none
+            for _ in range(count):
+                partition = reader.read(read_int32)
+                found[TopicPartition(name, partition)] = reader.read(read_error_code)
+                reader.skip_tags()
+        reader.skip_tags()
+    reader.skip_tags()
+    reader.end()
+    return OffsetChangeAnswer(throttle, ErrorCode.none, found, changed)
+
+
+def _all_committed(rows: bytes, count: int) -> tuple[int, ...]:
+    """Return the partitions of so many rows if none has an error or tagged fields, or else nothing."""
+    if len(rows) != count * _ANSWER_ROW:
+        return ()
+    unpack, plain = _answer_rows(count)
+    values = unpack(rows)
+    return values[0::2] if values[1::2] == plain else ()
+
+
+@lru_cache(1000)
+def _answer_rows(count: int) -> tuple[Callable[[bytes], tuple[Any, ...]], tuple[bytes, ...]]:
+    """Return what unpacks each of so many rows into its partition and the rest, and the rest of plain ones."""
+    return struct.Struct(">" + "i3s" * count).unpack, (b"\x00\x00\x00",) * count

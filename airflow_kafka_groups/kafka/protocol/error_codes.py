@@ -1,0 +1,53 @@
+"""Kafka's error codes, with a description of each. Handlers decide what an error means for a key."""
+
+from __future__ import annotations
+
+from kio.schema.errors import ErrorCode
+
+from airflow_kafka_groups.exceptions import BrokerError
+from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+
+__all__ = ["ErrorCode", "broker_error"]
+
+
+def _of_newer_broker(kind: type[ErrorCode], value: object) -> ErrorCode | None:
+    """Make a code that kio does not know: brokers have more with each release, and one key's fails no other key."""
+    if not isinstance(value, int) or not -(2**15) <= value < 2**15:
+        return None
+    code = int.__new__(kind, value)
+    code._name_, code._value_, code.retriable = "unknown_error_code", value, False
+    return code
+
+
+ErrorCode._missing_ = classmethod(_of_newer_broker)  # type: ignore[assignment,method-assign]
+
+
+_DESCRIPTIONS = {
+    ErrorCode.unknown_server_error: "the broker met an unexpected error; its log says more",
+    ErrorCode.unknown_topic_or_partition: "the topic or partition does not exist, or may not be seen by this user",
+    ErrorCode.leader_not_available: "the partition has no leader just now",
+    ErrorCode.not_leader_or_follower: "the broker does not lead the partition any more",
+    ErrorCode.request_timed_out: "the broker gave up on the request",
+    ErrorCode.coordinator_load_in_progress: "the coordinator is still loading its groups",
+    ErrorCode.coordinator_not_available: "there is no coordinator just now",
+    ErrorCode.not_coordinator: "the broker does not coordinate this group",
+    ErrorCode.invalid_group_id: "the broker does not accept this group id",
+    ErrorCode.topic_authorization_failed: "this user may not read the topic (needs Describe or Read on it)",
+    ErrorCode.group_authorization_failed: "not allowed on the group (Describe to look, Delete to delete)",
+    ErrorCode.cluster_authorization_failed: "this user may not do this with the cluster",
+    ErrorCode.transactional_id_authorization_failed: "this user may not see the transactional id",
+    ErrorCode.unsupported_version: "the broker does not support this version of the request",
+    ErrorCode.invalid_request: "the broker finds the request invalid",
+    ErrorCode.non_empty_group: "the group has members",
+    ErrorCode.group_id_not_found: "the group does not exist",
+    ErrorCode.unstable_offset_commit: "an open transaction holds offsets of the group back",
+    ErrorCode.group_subscribed_to_topic: "a member of the group is subscribed to the topic",
+}
+
+
+def broker_error(
+    code: ErrorCode, api: Api, *, broker_id: int | None = None, subject: str = "", message: str | None = None
+) -> BrokerError:
+    """Build the exception for an error code, with the broker's own message where it sent one."""
+    description = message or _DESCRIPTIONS.get(code, "see the error codes in Kafka's protocol guide")
+    return BrokerError(int(code), code.name.upper(), description, api=api.name, broker_id=broker_id, subject=subject)

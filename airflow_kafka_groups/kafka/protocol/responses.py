@@ -1,0 +1,71 @@
+"""The decoders of every API: kio reads a response, or a hand-written codec its later versions (see ``hot_codecs``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from airflow_kafka_groups.exceptions import RemoteProtocolError
+from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol.apis import (
+    delete_groups,
+    describe_groups,
+    describe_modern_groups,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    sync_group,
+)
+from airflow_kafka_groups.kafka.protocol.apis import hot_codecs_offset_fetch as hot_offset_fetch
+from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
+from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+
+_FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
+    apis.LIST_OFFSETS: list_offsets.from_kio,
+    apis.METADATA: metadata.from_kio,
+    apis.OFFSET_COMMIT: offset_commit.from_kio,
+    apis.OFFSET_FETCH: offset_fetch.from_kio,
+    apis.FIND_COORDINATOR: find_coordinator.from_kio,
+    apis.JOIN_GROUP: join_group.from_kio,
+    apis.HEARTBEAT: heartbeat.from_kio,
+    apis.LEAVE_GROUP: leave_group.from_kio,
+    apis.SYNC_GROUP: sync_group.from_kio,
+    apis.DESCRIBE_GROUPS: describe_groups.from_kio,
+    apis.LIST_GROUPS: list_groups.from_kio,
+    apis.DELETE_GROUPS: delete_groups.from_kio,
+    apis.OFFSET_DELETE: offset_delete.from_kio,
+}
+_BY_HAND: Mapping[Api, tuple[int, Callable[[bytes, int], Any]]] = {
+    apis.METADATA: (9, metadata.decode),
+    apis.OFFSET_COMMIT: (8, offset_commit.decode),
+    apis.OFFSET_FETCH: (6, hot_offset_fetch.decode),
+    apis.FIND_COORDINATOR: (4, find_coordinator.decode),
+    apis.DESCRIBE_GROUPS: (5, describe_groups.decode),
+    apis.LIST_GROUPS: (3, list_groups.decode),
+    apis.DELETE_GROUPS: (2, delete_groups.decode),
+    **{api: (0, partial(describe_modern_groups.decode, api)) for api in describe_modern_groups.GROUP_TYPES},
+}
+"""The first version that a hand-written decoder reads, and the decoder."""
+
+
+def decode_response(api: Api, version: int, frame: bytes) -> Any:
+    """Decode a response frame (without its length) into the answer type of its API.
+
+    Raises ``RemoteProtocolError`` when it cannot be read, or does not end where it should.
+    """
+    try:
+        if (hot := _BY_HAND.get(api)) is not None and version >= hot[0]:
+            return hot[1](frame, version)
+        return _FROM_KIO[api](decode_message(api, version, frame))
+    except Exception as error:
+        # SerialError, ValueError and IndexError as a rule, but kio raises KeyError for a tagged field that it does not
+        # know. An error that got away from here would close the connection, and the call wait for its deadline.
+        raise RemoteProtocolError(f"the response to {api.name} v{version} cannot be read: {error!r}") from error

@@ -1,0 +1,1 @@
+"""What is remembered about a Kafka cluster: runs, outcomes, approvals, notices, changes."""

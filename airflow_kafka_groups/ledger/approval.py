@@ -1,0 +1,158 @@
+"""When a person has to approve a plan, and the approvals that are sealed into the storage.
+
+Airflow resumes a task with the answer to its own question; anything a later task can read there (an XCom) may have been
+written by somebody else. So the asking task seals question and answer here, where users of Airflow's UI and API cannot
+write, and the deletion believes nothing else. Entries are chained and never changed; a new question withdraws what was
+answered before. Whatever is unclear is not approved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
+from airflow_kafka_groups.ledger.journal.files import Chain, Entry
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan
+from airflow_kafka_groups.storage.layout import Layout, check_id
+from airflow_kafka_groups.storage.paths import APPROVALS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Approval:
+    """An approval that holds.
+
+    :param approved_by: the person, as Airflow named them to the asking task.
+    :param excluded: groups of the plan that are kept.
+    :param path: the sealed answer.
+    """
+
+    approved_by: str
+    approved_at: str
+    path: str
+    excluded: frozenset[str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {**asdict(self), "excluded": sorted(self.excluded)}
+
+
+def seal_question(layout: Layout, plan: SealedPlan, asked_by: Mapping[str, Any], at: datetime) -> None:
+    """Record that somebody is asked; answers to earlier questions hold no longer.
+
+    :param asked_by: the asking task: DAG, run, task, try, and the id of its task instance.
+
+    Raises ``StorageError`` or ``JournalError``: then nobody may be asked.
+    """
+    _append(layout, plan, {"kind": "question", "at": at.isoformat(), "asked_by": dict(asked_by)})
+
+
+def seal_answer(
+    layout: Layout,
+    plan: SealedPlan,
+    *,
+    asked_by: Mapping[str, Any],
+    approved: bool,
+    person: Mapping[str, Any] | None,
+    responded_at: str,
+    confirmed: Any,
+    excluded: Any,
+) -> None:
+    """Record the answer to the latest question, which has to be this task's own.
+
+    :param person: who answered, as Airflow names them to the asking task; ``None`` when nobody did.
+    :param confirmed: the number of groups or topics that the person typed.
+    :param excluded: what the person keeps of the plan; ``None`` for nothing.
+
+    Raises ``PlanError`` when the answer approves and is not clear (a wrong number, an unknown group, nobody's name), or
+    its question was withdrawn or about another version of the plan; ``StorageError`` or ``JournalError`` when it cannot
+    be sealed.
+    """
+    chain, entries = _entries(layout, plan.plan_id)
+    question = entries[-1] if entries else None
+    data = {} if question is None else question.data
+    if data.get("kind") != "question" or data.get("asked_by") != dict(asked_by):
+        raise refused(plan, "the question was withdrawn by a later one: answer that one")
+    if data.get("plan_digest") != plan.digest:
+        raise refused(plan, "the question was about another version of this plan: ask again")
+    answer = {
+        "kind": "answer",
+        "at": responded_at,
+        "plan_digest": plan.digest,
+        "asked_by": dict(asked_by),
+        "approved": approved,
+        "person": None if person is None else dict(person),
+        "excluded": _excluded(excluded, plan) if approved else [],
+    }
+    if approved:
+        _approver(person, plan)
+        if str(confirmed if confirmed is not None else "").strip() != str(len(plan.groups)):
+            planned = len(plan.groups)
+            why = f"{planned} {plan.noun} are planned, and {confirmed!r} were confirmed"
+            raise refused(plan, f"{why}: type {planned} to approve it")
+    chain.append(answer)
+
+
+def require_approval(layout: Layout, plan: SealedPlan, terms: ApprovalTerms) -> Approval | None:
+    """Return the approval of a plan, ``None`` where none is needed and nobody was asked.
+
+    Once somebody was asked, the answer counts whatever the terms are: another run may come with other terms. Raises
+    ``PlanError`` unless the latest entry is an answer that approves this very plan.
+    """
+    why = terms.why(len(plan.groups), plan.noun)
+    _, entries = _entries(layout, plan.plan_id)
+    if not entries:
+        if why is None:
+            return None
+        raise refused(plan, f"nobody was asked ({why}); an approval task that was marked as success asks nobody")
+    latest = entries[-1]
+    data = latest.data
+    if data.get("kind") != "answer":
+        raise refused(plan, "the latest question was not answered")
+    if data.get("approved") is not True:
+        raise refused(plan, "it was rejected")
+    if data.get("plan_digest") != plan.digest:
+        raise refused(plan, "the approval is of another version of this plan")
+    if not isinstance(data.get("at"), str):
+        raise refused(plan, f"the answer in {latest.path} is damaged: it has no time")
+    return Approval(
+        approved_by=_approver(data.get("person"), plan),
+        approved_at=data["at"],
+        path=str(latest.path),
+        excluded=frozenset(_excluded(data.get("excluded"), plan)),
+    )
+
+
+def _append(layout: Layout, plan: SealedPlan, data: Mapping[str, Any]) -> None:
+    chain, _ = _entries(layout, plan.plan_id)
+    chain.append({**data, "plan_digest": plan.digest})
+
+
+def _entries(layout: Layout, plan_id: str) -> tuple[Chain, list[Entry]]:
+    chain = Chain(layout.root / APPROVALS / check_id("plan_id", plan_id), None)
+    return chain, chain.read()
+
+
+def _excluded(value: Any, plan: SealedPlan) -> list[str]:
+    groups = [] if value is None else value
+    if not isinstance(groups, list) or not all(isinstance(group_id, str) for group_id in groups):
+        raise refused(plan, f"the {plan.noun} to keep cannot be read: {value!r}")
+    if unknown := sorted(set(groups) - set(plan.group_ids)):
+        raise refused(plan, f"{unknown[0]!r} was to be kept and is not in the plan: is it misspelt?")
+    return sorted(set(groups))
+
+
+def _approver(person: Any, plan: SealedPlan) -> str:
+    """Return how the one who answered is named in records. Raises ``PlanError`` when nobody is named."""
+    if not isinstance(person, Mapping) or not (person.get("name") or person.get("id")):
+        raise refused(plan, "nobody is named as the one who approved it")
+    name, user_id = person.get("name") or person.get("id"), person.get("id") or person.get("name")
+    return str(name) if name == user_id else f"{name} ({user_id})"
+
+
+def refused(plan: SealedPlan, why: str) -> PlanError:
+    """Return the error of a plan that is not approved."""
+    return PlanError(f"plan {plan.plan_id} is not approved, nothing was deleted: {why}")

@@ -1,0 +1,82 @@
+"""Records of deletion runs: views of the journal.
+
+docs/formats.md shows a record. The last entry of a run is one as it stands; for a run without an end it is put together
+from what the journal has.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.ledger.journal.blocks import Blocks
+from airflow_kafka_groups.ledger.journal.columns import end_of
+from airflow_kafka_groups.ledger.journal.files import read_entry
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.file_errors import unless_damaged
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+
+NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"
+
+
+def read_history(layout: Layout, kafka_cluster_id: str | None) -> History:
+    """Read everything that is known of the deletions on a cluster.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    return Journal(layout.base, kafka_cluster_id).current()
+
+
+def records_of_plan(
+    layout: Layout, kafka_cluster_id: str | None, plan_id: str, since: datetime
+) -> dict[str, dict[str, Any]]:
+    """Return the records of every run of a plan, by their paths, oldest first. Raises what ``read_history`` raises.
+
+    :param since: when the plan was made.
+    """
+    journal = Journal(layout.base, kafka_cluster_id)
+    runs = journal.of_plan(plan_id, journal.begun_since(since))
+    return {run.path: record_of(run) for run in runs}
+
+
+def record_of(run: RunRecord) -> dict[str, Any]:
+    """Return the record of a run."""
+    if run.ended is not None and "body" not in run.ended:
+        return dict(run.ended)
+    if run.ended is not None:
+        ended = {name: value for name, value in run.ended.items() if name != "body"}
+        return {**ended, "outcomes": [item.to_json() for item in run.outcomes.values()]}
+    outcomes = list(run.outcomes.values())
+    counts = Counter(item.outcome for item in outcomes)
+    times = [*run.intents.values(), *run.decided_at.values()]
+    return {
+        **run.begun,
+        "finished_at": max(times).isoformat() if times else run.begun["at"],
+        "seconds": None,
+        "counts": {outcome.value: counts.get(outcome, 0) for outcome in Outcome},
+        "kept_reasons": dict(Counter(item.code for item in outcomes if item.outcome is Outcome.KEPT)),
+        "warnings": [NO_END],
+        "verification": None,
+        "outcomes": [item.to_json() for item in outcomes],
+    }
+
+
+def read_end(path: StoragePath) -> tuple[Mapping[str, Any], list[GroupOutcome]]:
+    """Read the last entry of a run: its content, and all outcomes.
+
+    Raises ``JournalError`` when it is missing or damaged, and ``StorageError``.
+    """
+    entry = read_entry(path, named=True)
+    if entry is None:
+        raise JournalError(f"the record of the deletion is missing: there is no {path}")
+    body = entry.data.get("body")
+    lines = () if body is None else Blocks(path.parent, body).read()
+    with unless_damaged(JournalError, f"the record {path}"):
+        if body is None:
+            return entry.data, [GroupOutcome.from_json(item) for item in entry.data["outcomes"]]
+        return entry.data, [item for rows in lines for item, _, _ in end_of(rows)]

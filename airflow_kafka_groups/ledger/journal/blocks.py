@@ -1,0 +1,93 @@
+"""Bodies of journal entries with many groups: lines of JSON in the order of the groups' ids, each sealed by itself.
+
+The entry has an index with the first id, the place and the SHA-256 of each line. So who asks about one group reads one
+line, and what a line says is believed only if the entry vouches for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, TypeVar
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.storage.durable_files import create_file, read_file
+from airflow_kafka_groups.storage.file_errors import unless_damaged
+from airflow_kafka_groups.storage.layout import StoragePath
+
+T = TypeVar("T")
+
+BLOCK_GROUPS = 2_000
+
+
+def write_blocks(
+    path: StoragePath, items: Sequence[T], group_id: Callable[[T], str], as_json: Callable[[Sequence[T]], Any]
+) -> dict[str, Any]:
+    """Create the file of a body, durably, and return its index.
+
+    :param items: what the body is about; ``group_id`` tells the group of each, and ``as_json`` turns some into a line.
+
+    Raises ``FileExistsAlreadyError`` and ``StorageError``.
+    """
+    ordered = sorted(items, key=group_id)
+    lines, index, place = list[bytes](), list[list[Any]](), 0
+    for start in range(0, len(ordered), BLOCK_GROUPS):
+        block = ordered[start : start + BLOCK_GROUPS]
+        line = (json.dumps(as_json(block), separators=(",", ":"), allow_nan=False) + "\n").encode()
+        index.append([group_id(block[0]), place, hashlib.sha256(line).hexdigest()])
+        lines.append(line)
+        place += len(line)
+    create_file(path, b"".join(lines))
+    return {"file": path.name, "bytes": place, "blocks": index}
+
+
+class Blocks:
+    """A body that was written by ``write_blocks``.
+
+    :param index: what ``write_blocks`` returned, from an entry that is believed.
+
+    Raises ``JournalError`` for an index that is damaged.
+    """
+
+    def __init__(self, folder: StoragePath, index: Mapping[str, Any]) -> None:
+        with unless_damaged(JournalError, f"an index in {folder}"):
+            name = str(index["file"])
+            if "/" in name:  # whoever names an entry may have written it
+                raise ValueError(f"{name!r} is in another folder")
+            self._path = folder / name
+            blocks = [(str(first), int(place), str(sha256)) for first, place, sha256 in index["blocks"]]
+            ends = [*(place for _, place, _ in blocks), int(index["bytes"])]
+        self._firsts = [first for first, _, _ in blocks]
+        self._seals = [sha256 for _, _, sha256 in blocks]
+        self._bounds = list(pairwise(ends))
+
+    def verify(self) -> None:
+        """Raise ``JournalError`` if a line is missing or was changed, and ``StorageError``."""
+        for _ in self._lines():
+            pass
+
+    def read(self) -> Iterator[Any]:
+        """Yield what every line says. Raises ``JournalError`` and ``StorageError`` as ``verify`` does."""
+        return map(json.loads, self._lines())
+
+    def find(self, group_id: str) -> Any | None:
+        """Return the line that would have the group, ``None`` if none would. Raises as ``read`` does."""
+        number = bisect_right(self._firsts, group_id) - 1
+        if number < 0:
+            return None
+        return json.loads(self._checked(number, read_file(self._path, *self._bounds[number])))
+
+    def _lines(self) -> Iterator[bytes]:
+        content = read_file(self._path, 0, self._bounds[-1][1] if self._bounds else 0)
+        for number, (start, end) in enumerate(self._bounds):
+            yield self._checked(number, None if content is None else content[start:end])
+
+    def _checked(self, number: int, line: bytes | None) -> bytes:
+        if line is None:
+            raise JournalError(f"{self._path} is missing, and the journal says that it was written")
+        if hashlib.sha256(line).hexdigest() != self._seals[number]:
+            raise JournalError(f"{self._path} is not what the journal says was written: it was changed")
+        return line

@@ -1,0 +1,213 @@
+"""Checkpoints: what the ended runs before one amount to, so that a history of a thousand runs is read like a short one.
+
+A checkpoint is made from a complete reading of the chain, and the first entry of the next run has its SHA-256. It is
+believed only by that, and it saves nothing but reading: a run without an end is always read again, and when anything
+about a checkpoint is in doubt, all entries are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import JournalError
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
+from airflow_kafka_groups.ledger.journal.files import Entry, checkpoint_folder, create_entry, read_all, read_entry
+from airflow_kafka_groups.ledger.journal.history import Deletion, Life, RunRecord, leases_of
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.storage.ids import new_id, parse_time
+from airflow_kafka_groups.storage.layout import StoragePath
+
+CHECKPOINT_RUNS = 50
+"""Runs after which a checkpoint is made."""
+
+_FIELDS = ["group", "runs", "deletion", "life", "gone"]
+"""The fields of a line's rows. A checkpoint with others is of another version, and is not believed."""
+
+
+_DOUBTS = (JournalError, AttributeError, KeyError, TypeError, ValueError)
+"""Errors of a checkpoint that is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """What the ended runs say of one group."""
+
+    group_id: str
+    runs: tuple[int, ...]
+    deletion: Deletion | None
+    life: Life | None
+    gone: Life | None
+
+    def to_json(self) -> list[Any]:
+        deleted, lives = self.deletion, (self.life, self.gone)
+        return [
+            self.group_id,
+            self.runs,
+            None if deleted is None else [deleted.at.isoformat(), deleted.run_id, deleted.outcome.value],
+            *(None if life is None else [life.at.isoformat(), life.run_id, life.code, life.reason] for life in lives),
+        ]
+
+    @classmethod
+    def from_json(cls, row: Sequence[Any]) -> _Row:
+        group_id, runs, deleted, *lives = row
+        life, gone = (None if found is None else Life(group_id, parse_time(found[0]), *found[1:]) for found in lives)
+        return cls(
+            group_id,
+            tuple(runs),
+            None if deleted is None else Deletion(group_id, parse_time(deleted[0]), deleted[1], Outcome(deleted[2])),
+            life,
+            gone,
+        )
+
+
+def write_checkpoint(folder: StoragePath, runs: Iterable[RunRecord], last: Entry) -> dict[str, Any]:
+    """Write a checkpoint of all runs, durably, and return what the next run's first entry says of it.
+
+    :param runs: every run, oldest first; each is taken once, and none is kept.
+    :param last: the first entry of the last of them.
+
+    Raises ``StorageError``, ``FileExistsAlreadyError`` and what ``runs`` raises.
+    """
+    deletions, lives, gone = dict[str, Deletion](), dict[str, Life](), dict[str, Life]()
+    of_group: dict[str, list[int]] = {}
+    requests: dict[str, list[int]] = {}
+    leases, count, unfinished = dict[str, datetime](), 0, list[int]()
+    for run in runs:
+        count += 1
+        leases |= leases_of([run])
+        if run.ended is None:
+            unfinished.append(run.number)
+            continue
+        run.add_deletions(deletions)
+        run.add_lives(lives)
+        run.add_lives(gone, gone=True)
+        requests.setdefault(run.request_id, []).append(run.number)
+        for group_id in run.outcomes:
+            of_group.setdefault(group_id, []).append(run.number)
+    rows = [
+        _Row(id_, tuple(numbers), deletions.get(id_), lives.get(id_), gone.get(id_))
+        for id_, numbers in of_group.items()
+    ]
+    name = new_id(parse_time(last.data["at"]))  # a name of this try: of two runs that begin at once, one wins
+    where = checkpoint_folder(folder)
+    body = write_blocks(
+        where / f"{name}.jsonl", rows, lambda row: row.group_id, lambda some: [row.to_json() for row in some]
+    )
+    data = {
+        "kind": "checkpoint",
+        "runs": count,
+        "last": last.sha256,
+        "fields": _FIELDS,
+        "open": unfinished,
+        "requests": requests,
+        "leases": {group_id: at.isoformat() for group_id, at in leases.items()},
+        "body": body,
+    }
+    entry = create_entry(where / f"{name}.json", data)
+    return {"file": f"{name}.json", "sha256": entry.sha256}
+
+
+class Checkpoint:
+    """A checkpoint that was read back, and that the chain vouches for.
+
+    :param read_run: reads an ended run by its number; called for runs that are asked for by request or group.
+    """
+
+    def __init__(self, folder: StoragePath, data: Mapping[str, Any], read_run: Callable[[int], RunRecord]) -> None:
+        self.runs = int(data["runs"])
+        self.last = str(data["last"])
+        self.open = [int(number) for number in data["open"]]
+        self.leases = {str(group_id): parse_time(at) for group_id, at in data["leases"].items()}
+        self._requests: Mapping[str, list[int]] = data["requests"]
+        self._blocks = Blocks(folder, data["body"])
+        self._read_run = read_run
+
+    def verify(self) -> None:
+        """Compare every line with its seal. Raises ``JournalError`` and ``StorageError``."""
+        self._blocks.verify()
+
+    def rows(self, request_id: str | None = None) -> Iterator[_Row]:
+        """Yield the groups, or those that no other request dealt with. Raises ``JournalError`` and ``StorageError``."""
+        if request_id is not None and not (tries := self._tries(request_id)):
+            return
+        for block in self._blocks.read():
+            for row in map(_Row.from_json, block):
+                if request_id is None or tries.issuperset(row.runs):
+                    yield row
+
+    def deletions(self, request_id: str | None = None) -> Iterator[Deletion]:
+        """Yield the latest deletion of each group that has one."""
+        return (row.deletion for row in self.rows(request_id) if row.deletion is not None)
+
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterator[Life]:
+        """Yield the latest proof of life of each group that has one, or the latest that found it gone."""
+        rows = self.rows(request_id)
+        return (life for row in rows if (life := row.gone if gone else row.life) is not None)
+
+    def of_request(self, request_id: str) -> list[RunRecord]:
+        """Read the tries of a request whose groups others dealt with, too: a row does not tell what was whose.
+
+        A task that is mapped over a thousand groups is one request: each of them would read the tries of all.
+        """
+        if not (tries := self._tries(request_id)):
+            return []
+        shared = set[int]()
+        for row in self.rows():
+            if (row.deletion or row.life) and not tries.issuperset(row.runs):
+                shared |= tries.intersection(row.runs)
+        return read_all(self._read_run, sorted(shared))
+
+    def _tries(self, request_id: str) -> frozenset[int]:
+        return frozenset(self._requests.get(request_id, ()))
+
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Read the runs that dealt with a group, or the newest of them."""
+        for row in self._blocks.find(group_id) or ():
+            if row[0] == group_id:
+                numbers = _Row.from_json(row).runs
+                return [self._read_run(number) for number in (numbers if newest is None else numbers[-newest:])]
+        return []
+
+
+def read_checkpoint(
+    folder: StoragePath, newest: Entry, listed: set[int], read_run: Callable[[int], RunRecord]
+) -> Checkpoint | None:
+    """Read the checkpoint that the newest run's first entry names; ``None`` if there is none that can be believed.
+
+    :param listed: the run numbers that a listing shows: while one before the checkpoint is missing, it is not believed.
+
+    Raises ``StorageError``.
+    """
+    try:
+        if (entry := _named_by(folder, newest)) is None:
+            return None
+        checkpoint = Checkpoint(checkpoint_folder(folder), entry.data, read_run)
+        checkpoint.verify()
+    except _DOUBTS:
+        return None
+    return checkpoint if listed.issuperset(range(1, checkpoint.runs + 1)) else None
+
+
+def read_open(folder: StoragePath, newest: Entry) -> tuple[int, list[int]]:
+    """Return how many runs the checkpoint is about that a run names, and which of these had no end, oldest first.
+
+    :param newest: the first entry of that run. Where it names none that can be believed, it is about no run.
+
+    Raises ``StorageError``.
+    """
+    try:
+        entry = _named_by(folder, newest)
+        return (0, []) if entry is None else (int(entry.data["runs"]), sorted(map(int, entry.data["open"])))
+    except _DOUBTS:
+        return 0, []
+
+
+def _named_by(folder: StoragePath, newest: Entry) -> Entry | None:
+    if (named := newest.data.get("checkpoint")) is None:
+        return None
+    entry = read_entry(checkpoint_folder(folder) / str(named["file"]), "checkpoint")
+    is_sound = entry is not None and entry.sha256 == named["sha256"] and entry.data.get("fields") == _FIELDS
+    return entry if is_sound else None

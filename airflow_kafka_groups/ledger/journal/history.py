@@ -1,0 +1,260 @@
+"""What the journal says: which groups were deleted or may have been, which were found alive, when and by which run.
+
+Pure: a ``History`` is made of entries that were read before. An intent without an outcome is *possibly deleted*, and
+counts as deleted for every later decision. A group that a recheck found alive counts as alive from that moment on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from airflow_kafka_groups.change.deletion.recheck import Reason
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
+from airflow_kafka_groups.storage.ids import parse_time
+
+PROOF_OF_LIFE = frozenset(
+    {
+        Reason.HAS_MEMBERS.value,
+        Reason.NOT_EMPTY.value,
+        Reason.MOVED.value,
+        Reason.CAME_BACK.value,
+        Reason.CHANGED_KIND.value,
+        Reason.SUBSCRIBED.value,
+    }
+)
+"""Reasons for which a recheck kept a group because somebody used it."""
+
+_NOT_SENT = frozenset({Reason.LEASE_LOST, Reason.TOO_SLOW, Reason.STOPPED, Reason.EXCLUDED, Reason.ALIVE_BEFORE})
+"""Reasons of groups with an intent whose request certainly never left."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunRecord:
+    """One deletion run as the journal shows it.
+
+    :param number: its place in the journal, from 1.
+    :param begun: the content of its first entry.
+    :param outcomes: the latest outcome of each group; ``unknown`` for an intent without one.
+    :param intents: when the intent to delete a group was recorded, for each group that had one.
+    :param decided_at: when the outcome was recorded, for each group that has one since its last intent.
+    :param ended: the content of its last entry; ``None`` when it was interrupted or is still running.
+    :param path: its last entry, or the first one while there is no last.
+    """
+
+    number: int
+    begun: Mapping[str, Any]
+    outcomes: Mapping[str, GroupOutcome]
+    intents: Mapping[str, datetime]
+    decided_at: Mapping[str, datetime]
+    ended: Mapping[str, Any] | None
+    path: str = ""
+
+    @property
+    def run_id(self) -> str:
+        """The run's id."""
+        return str(self.begun["run_id"])
+
+    @property
+    def request_id(self) -> str:
+        """What all tries of the same deletion have in common: the plan's id, or the task that names the groups."""
+        return str(self.begun["request_id"])
+
+    def possibly_deleted(self) -> dict[str, datetime]:
+        """Return the groups that this run deleted or may have deleted, with the time by which it had."""
+        return {
+            group_id: max(at, self.decided_at.get(group_id, at))
+            for group_id, at in self.intents.items()
+            if _may_be_deleted(self.outcomes[group_id])
+        }
+
+    def alive(self) -> dict[str, GroupOutcome]:
+        """Return the groups that this run found in use, or gone: what exists later somebody has made since."""
+        return {
+            group_id: outcome
+            for group_id, outcome in self.outcomes.items()
+            if shows_life(outcome) and not (outcome.outcome is Outcome.GONE and group_id in self.intents)
+        }
+
+    def add_deletions(self, found: dict[str, Deletion]) -> None:
+        """Add this run's deletions to those of earlier runs, of which the latest one of each group counts."""
+        for group_id, at in self.possibly_deleted().items():
+            if group_id not in found or found[group_id].at <= at:
+                found[group_id] = Deletion(group_id, at, self.run_id, self.outcomes[group_id].outcome)
+
+    def add_lives(self, found: dict[str, Life], *, gone: bool = False) -> None:
+        """Add the proofs of life of this run to those of earlier runs, of which the latest one of each group counts.
+
+        :param gone: only of groups that it found gone. Default false.
+        """
+        for group_id, outcome in self.alive().items():
+            at = self.decided_at[group_id]
+            if gone and outcome.outcome is not Outcome.GONE:
+                continue
+            if group_id not in found or found[group_id].at <= at:
+                found[group_id] = Life(group_id, at, self.run_id, outcome.code, outcome.reason)
+
+
+def shows_life(outcome: GroupOutcome) -> bool:
+    """Return whether a look at a group found it in use, or gone: what exists later somebody has made since."""
+    return outcome.outcome is Outcome.GONE or (outcome.outcome is Outcome.KEPT and outcome.code in PROOF_OF_LIFE)
+
+
+def _may_be_deleted(outcome: GroupOutcome) -> bool:
+    """Whether a group with an intent may be deleted: unless the broker refused it or its request never left."""
+    if outcome.outcome is Outcome.KEPT:
+        return outcome.code not in PROOF_OF_LIFE | _NOT_SENT
+    # "failed" is a clear refusal of the broker; what was unknown and found there again may have come back since.
+    return outcome.outcome is not Outcome.FAILED or outcome.code == "still_there"
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """A deletion that happened or may have happened."""
+
+    group_id: str
+    at: datetime
+    run_id: str
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """Proof that a group was in use."""
+
+    group_id: str
+    at: datetime
+    run_id: str
+    code: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IdleReset:
+    """The moment from which on a group's idle time counts, and why."""
+
+    at: datetime
+    code: Reason
+    reason: str
+
+    def has_passed(self, judged_at: datetime, least_idle: float) -> bool:
+        """Return whether so many seconds had passed when the group was judged: later on nobody looked."""
+        return (judged_at - self.at).total_seconds() >= least_idle
+
+
+class Settled(Protocol):
+    """What ended runs amount to, without having read each of them."""
+
+    @property
+    def runs(self) -> int:
+        """The number of the last run that it is about; those without an end are left out."""
+
+    @property
+    def leases(self) -> Mapping[str, datetime]:
+        """The lease groups of all these runs, and when the latest run with each of them began."""
+
+    def deletions(self, request_id: str | None = None) -> Iterable[Deletion]:
+        """Return the latest deletion of each group, or of each that no other request dealt with."""
+
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> Iterable[Life]:
+        """Return the latest proof of life of the same groups, or the latest that found it gone."""
+
+    def of_request(self, request_id: str) -> list[RunRecord]:
+        """Read the tries of a request that dealt with groups of other requests, too."""
+
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Read what the runs that dealt with a group say of it, or the newest of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The runs of a cluster, oldest first.
+
+    :param runs: those in the journal that were read.
+    :param settled: what the runs before them amount to; ``None`` if there are none.
+    """
+
+    runs: Sequence[RunRecord] = field(default=())
+    settled: Settled | None = None
+
+    def deletions(self, request_id: str | None = None) -> dict[str, Deletion]:
+        """Return the latest deletion, certain or possible, of each group.
+
+        :param request_id: only those by the tries of this request. Default: all.
+        """
+        found: dict[str, Deletion] = {}
+        if self.settled is not None:
+            found = {item.group_id: item for item in self.settled.deletions(request_id)}
+        for run in self._of(request_id):
+            run.add_deletions(found)
+        return found
+
+    def lives(self, request_id: str | None = None, *, gone: bool = False) -> dict[str, Life]:
+        """Return the latest proof of life of each group that has one.
+
+        :param request_id: only those found by the tries of this request. Default: all.
+        :param gone: only those that found the group gone. Default false.
+        """
+        found: dict[str, Life] = {}
+        if self.settled is not None:
+            found = {item.group_id: item for item in self.settled.lives(request_id, gone=gone)}
+        for run in self._of(request_id):
+            run.add_lives(found, gone=gone)
+        return found
+
+    def idle_resets(self, request_id: str | None = None) -> dict[str, IdleReset]:
+        """Return when the idle time of groups restarted at the latest: by a deletion, or by a proof of life.
+
+        :param request_id: only by the tries of this request. Default: all.
+        """
+        found: dict[str, IdleReset] = {}
+        for deletion in self.deletions(request_id).values():
+            verb = "deleted" if deletion.outcome is Outcome.DELETED else "possibly deleted"
+            reason = f"run {deletion.run_id} {verb} it at {_shown(deletion.at)}"
+            found[deletion.group_id] = IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
+        for life in self.lives(request_id).values():
+            earlier = found.get(life.group_id)
+            if earlier is not None and earlier.at >= life.at:
+                continue
+            found_it = "gone" if life.code == Reason.GONE.value else "in use"
+            reason = f"run {life.run_id} found it {found_it} at {_shown(life.at)} ({life.reason})"
+            if earlier is not None and found_it == "gone":  # by that deletion, whoever looked since
+                found[life.group_id] = replace(earlier, at=life.at, reason=f"{earlier.reason}, and {reason}")
+            else:
+                found[life.group_id] = IdleReset(life.at, Reason.ALIVE_BEFORE, reason)
+        return found
+
+    def leases(self, since: datetime) -> set[str]:
+        """Return the lease groups of runs that began since this moment."""
+        settled = {} if self.settled is None else self.settled.leases
+        found = (*settled.items(), *leases_of(self.runs).items())
+        return {group_id for group_id, at in found if at >= since}
+
+    def of_group(self, group_id: str, newest: int | None = None) -> list[RunRecord]:
+        """Return the runs that dealt with a group; of those in a checkpoint, what they say of this group only.
+
+        :param newest: only so many, at least 1: each of those in a checkpoint is read for it. Default: all.
+        """
+        settled = [] if self.settled is None else self.settled.of_group(group_id, newest)
+        found = {run.number: run for run in (*settled, *self.runs) if group_id in run.outcomes}
+        runs = [found[number] for number in sorted(found)]
+        return runs if newest is None else runs[-newest:]
+
+    def _of(self, request_id: str | None) -> Iterable[RunRecord]:
+        if request_id is None:
+            return self.runs
+        settled = [] if self.settled is None else self.settled.of_request(request_id)
+        found = {run.number: run for run in (*settled, *self.runs)}
+        return [found[number] for number in sorted(found) if found[number].request_id == request_id]
+
+
+def leases_of(runs: Iterable[RunRecord]) -> dict[str, datetime]:
+    """Return the lease groups of runs, oldest run first, and when the latest run with each of them began."""
+    begun = (run.begun for run in runs)
+    return {str(data["lease"]["group_id"]): parse_time(data["at"]) for data in begun if data.get("lease")}
+
+
+def _shown(at: datetime) -> str:
+    return f"{at:%Y-%m-%d %H:%M:%S %Z}"

@@ -1,0 +1,198 @@
+"""What became of each group of a deletion, and the sum of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from airflow_kafka_groups.change.deletion.recheck import BACKED_UP, NOT_BACKED_UP, SAFE, Action, Decision, Reason
+from airflow_kafka_groups.change.lease import LeaseRecord
+from airflow_kafka_groups.exceptions import (
+    BrokerError,
+    IncompleteListingError,
+    KafkaGroupsError,
+    NotSentError,
+    OutcomeUnknownError,
+    PartlyDeletedError,
+    UnexpectedGroupTypeError,
+)
+from airflow_kafka_groups.kafka.admin.results import is_not_found
+
+PARTLY_DELETED = "partly_deleted"
+"""The code of a group that lost offsets and was not deleted."""
+
+
+_MAY_BE_DONE = frozenset(
+    {
+        "UNKNOWN_SERVER_ERROR",
+        "REQUEST_TIMED_OUT",
+        "NETWORK_EXCEPTION",
+        # Answers to a deletion that was written and not replicated in time, or whose coordinator moved meanwhile:
+        "COORDINATOR_NOT_AVAILABLE",
+        "NOT_COORDINATOR",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "NOT_LEADER_OR_FOLLOWER",
+        "KAFKA_STORAGE_ERROR",
+        "UNKNOWN_ERROR_CODE",  # of a newer broker
+    }
+)
+"""Errors of a broker after which a group may be deleted."""
+
+
+class Outcome(StrEnum):
+    """The outcome of a group."""
+
+    DELETED = "deleted"
+    WOULD_DELETE = "would_delete"
+    KEPT = "kept"
+    GONE = "gone"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+CONFIRMED: dict[str, Any] = {
+    "outcome": Outcome.DELETED,
+    "code": "confirmed",
+    "reason": "deleted: it is gone, though its answer was lost",
+}
+"""What becomes of a possibly deleted group that is found gone."""
+
+
+_DELETED, _SAFE_CODE = Outcome.DELETED, SAFE.code.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupOutcome:
+    """The outcome of one group: ``code`` for counting, ``reason`` for people."""
+
+    group_id: str
+    outcome: Outcome
+    code: str
+    reason: str
+
+    def to_json(self) -> dict[str, str]:
+        """Return plain JSON."""
+        return {"group_id": self.group_id, "outcome": self.outcome.value, "code": self.code, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> GroupOutcome:
+        """Read ``to_json()`` back; other fields are left out. Raises ``KeyError`` or ``ValueError``."""
+        return cls(
+            group_id=data["group_id"], outcome=Outcome(data["outcome"]), code=data["code"], reason=data["reason"]
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletionReport:
+    """The result of a deletion: one outcome for each requested group, in order.
+
+    :param plan_id: ``None`` for named groups.
+    :param warnings: what went wrong with the run as a whole.
+    :param lease: the lease it held, ``None`` for a dry run, and where the lease is switched off.
+    """
+
+    plan_id: str | None
+    plan_digest: str | None
+    cluster: str | None
+    dry_run: bool
+    started_at: datetime
+    finished_at: datetime
+    outcomes: tuple[GroupOutcome, ...]
+    backup: str | None = None
+    warnings: tuple[str, ...] = ()
+    lease: LeaseRecord | None = None
+
+    def ids(self, *outcomes: Outcome) -> list[str]:
+        """Return the groups with one of these outcomes."""
+        return [item.group_id for item in self.outcomes if item.outcome in outcomes]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Count the outcomes; every outcome is there."""
+        found = Counter(item.outcome for item in self.outcomes)
+        return {outcome.value: found.get(outcome, 0) for outcome in Outcome}
+
+    @property
+    def kept_reasons(self) -> dict[str, int]:
+        """Count why groups were kept."""
+        return dict(Counter(item.code for item in self.outcomes if item.outcome is Outcome.KEPT))
+
+    def summary(self) -> dict[str, Any]:
+        """Return plain JSON without the single outcomes, small enough for XCom."""
+        return {
+            "plan_id": self.plan_id,
+            "plan_digest": self.plan_digest,
+            "cluster": self.cluster,
+            "dry_run": self.dry_run,
+            "started_at": self.started_at.isoformat(),
+            "finished_at": self.finished_at.isoformat(),
+            "backup": self.backup,
+            "counts": self.counts,
+            "kept_reasons": self.kept_reasons,
+            "warnings": list(self.warnings),
+            "lease": None if self.lease is None else self.lease.to_json(),
+        }
+
+
+def kept(group_id: str, code: Reason, reason: str) -> GroupOutcome:
+    """Make the outcome of a group that was not touched."""
+    return GroupOutcome(group_id=group_id, outcome=Outcome.KEPT, code=code.value, reason=reason)
+
+
+def of_decision(group_id: str, decision: Decision) -> GroupOutcome:
+    """Make the outcome of a group that the last reading kept or found gone."""
+    outcome = Outcome.GONE if decision.action is Action.GONE else Outcome.KEPT
+    return GroupOutcome(group_id=group_id, outcome=outcome, code=decision.code.value, reason=decision.reason)
+
+
+def would_delete(name: str, decision: Decision, *, backed_up: bool) -> GroupOutcome:
+    """Make the outcome of what only the dry run spared.
+
+    :param decision: the one by which it would be deleted.
+    :param backed_up: whether it is: a dry run needs no backup.
+    """
+    reason = decision.reason if backed_up else decision.reason.replace(BACKED_UP, NOT_BACKED_UP)
+    return GroupOutcome(group_id=name, outcome=Outcome.WOULD_DELETE, code=decision.code.value, reason=reason)
+
+
+def of_deletion(group_id: str, error: KafkaGroupsError | None) -> GroupOutcome:
+    """Return the outcome of a delete request; without a clear answer it is ``UNKNOWN``: look again."""
+    if error is None:
+        return GroupOutcome(group_id=group_id, outcome=_DELETED, code=_SAFE_CODE, reason="deleted")
+
+    def outcome(what: Outcome, code: str, reason: str) -> GroupOutcome:
+        return GroupOutcome(group_id=group_id, outcome=what, code=code, reason=reason)
+
+    if (not_sent := _not_sent(group_id, error)) is not None:
+        return not_sent
+    if isinstance(error, PartlyDeletedError):
+        return outcome(Outcome.UNKNOWN, PARTLY_DELETED, f"{error}. If it is there, restore its offsets from the backup")
+    if not isinstance(error, BrokerError):
+        code = "outcome_unknown" if isinstance(error, OutcomeUnknownError) else "no_answer"
+        return outcome(Outcome.UNKNOWN, code, f"it may or may not be deleted: {error}")
+    match error.name:
+        case "NON_EMPTY_GROUP":
+            return kept(group_id, Reason.CAME_BACK, "it came back to life: the broker says it has members")
+        case _ if is_not_found(error):
+            return outcome(Outcome.GONE, Reason.GONE.value, "it does not exist any more")
+        # The broker says of these that the change may have been made, or does not say at all.
+        case name if name in _MAY_BE_DONE:
+            return outcome(Outcome.UNKNOWN, error.name.lower(), f"it may or may not be deleted: {error}")
+        case _:
+            return outcome(Outcome.FAILED, error.name.lower(), str(error))
+
+
+def _not_sent(group_id: str, error: KafkaGroupsError) -> GroupOutcome | None:
+    """Return the outcome of a group that no request has named, ``None`` if one may have."""
+    reason = f"not sent: {error}"
+    if isinstance(error, NotSentError):
+        return kept(group_id, Reason.TOO_SLOW, reason)
+    if isinstance(error, UnexpectedGroupTypeError):  # found by the listing of the other types, before any request
+        return kept(group_id, Reason.CHANGED_KIND, reason)
+    if isinstance(error, IncompleteListingError):
+        return GroupOutcome(group_id=group_id, outcome=Outcome.FAILED, code=Reason.NOT_LISTED.value, reason=reason)
+    return None

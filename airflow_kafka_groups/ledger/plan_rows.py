@@ -1,0 +1,226 @@
+"""The groups of a plan as columns.
+
+A plan can have hundreds of thousands of groups. As columns they take a tenth of the memory of objects, which are made
+for those that somebody looks at.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeVar, overload
+
+from airflow_kafka_groups.judge.policy.matching import Decided
+from airflow_kafka_groups.storage.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.storage.arrow_values import column
+from airflow_kafka_groups.storage.columns import FORECAST_COLUMNS, PLAN_COLUMNS
+from airflow_kafka_groups.storage.ids import parse_time
+
+_AT_ONCE = 4_096
+_FORECAST = [column.name for column in FORECAST_COLUMNS]
+_TIMES = {column.name for column in PLAN_COLUMNS if column.kind == "timestamp"}
+_KEPT = ("group_id", "verdict", "reason", "group_type", "idle_since", "fingerprint", "rule", "owner", "family")
+_Group = TypeVar("_Group")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedGroup:
+    """One group to delete, as it was when it was judged.
+
+    ``forecast`` is for people (see ``verdicts.py``); nothing is decided by it. ``rule`` is the name of the rule of a
+    policy file that decided; ``owner`` and ``family`` are known where there are any.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    partitions: int
+    lag: int | None
+    idle_since: str | None
+    idle_seconds: float | None
+    reason: str
+    fingerprint: str
+    forecast: Mapping[str, Any] | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
+
+    @property
+    def decided(self) -> Decided:
+        """What rules are asked about it by."""
+        return Decided(self.group_id, self.group_type, self.owner, self.rule)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptGroup:
+    """One group that is not in the plan, and why.
+
+    ``verdict`` is the job's, or a ``KeptName`` for a group that the job found stale. ``group_type``, ``idle_since`` and
+    ``fingerprint`` are known of a group that only waits for its notice.
+    """
+
+    group_id: str
+    verdict: str
+    reason: str
+    group_type: str | None = None
+    idle_since: str | None = None
+    fingerprint: str | None = None
+    rule: str | None = None
+    owner: str | None = None
+    family: str | None = None
+
+
+class PlannedFacts(NamedTuple):
+    """What a planned group has to look like still."""
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    fingerprint: str
+    partitions: int
+
+
+class PlanRows(Sequence[_Group]):
+    """Groups of a plan: a sequence of objects that are made when they are asked for.
+
+    :param table: a ``pyarrow.Table``; which columns is the subclass's.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.table = table
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @overload
+    def __getitem__(self, where: int) -> _Group: ...
+    @overload
+    def __getitem__(self, where: slice) -> tuple[_Group, ...]: ...
+    def __getitem__(self, where: int | slice) -> _Group | tuple[_Group, ...]:
+        if isinstance(where, slice):
+            return tuple(self.take(range(*where.indices(len(self)))))
+        return next(self._objects(self.table.slice(range(len(self))[where], 1)))
+
+    def __iter__(self) -> Iterator[_Group]:
+        for start in range(0, len(self), _AT_ONCE):
+            yield from self._objects(self.table.slice(start, _AT_ONCE))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, PlanRows):
+            return type(self) is type(other) and bool(self.table.equals(other.table))
+        return isinstance(other, Sequence) and len(self) == len(other) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {len(self)}>"
+
+    def column(self, name: str) -> list[Any]:
+        """Return one column."""
+        values: list[Any] = self.table[name].to_pylist()
+        return values
+
+    def take(self, numbers: Sequence[int]) -> Self:
+        """Return these groups, as columns."""
+        import pyarrow as pa
+
+        return type(self)(self.table.take(column(numbers, pa.int64())))
+
+    def _objects(self, rows: Any) -> Iterator[_Group]:
+        raise NotImplementedError
+
+
+class PlannedGroups(PlanRows[PlannedGroup]):
+    """The groups to delete, longest idle first."""
+
+    @classmethod
+    def of(cls, groups: Iterable[PlannedGroup]) -> PlannedGroups:
+        """Make the columns.
+
+        Raises ``ValueError``, ``TypeError``, ``KeyError`` or ``OverflowError`` for what they cannot have.
+        """
+        import pyarrow as pa
+
+        rows = []
+        for group in groups:
+            row = {name: getattr(group, name) for name in PlannedGroup.__slots__ if name != "forecast"}
+            if group.idle_since is not None:
+                row["idle_since"] = parse_time(group.idle_since)
+            for name, value in (group.forecast or {}).items():
+                if name not in _FORECAST:
+                    raise KeyError(f"there is no forecast {name!r}")
+                row[name] = parse_time(value) if name in _TIMES else value
+            rows.append(row)
+        return cls(pa.Table.from_pylist(rows, schema=planned_schema()))
+
+    def total(self, name: str) -> int:
+        """Return the sum of a column over the groups of which it is known."""
+        import pyarrow.compute as pc
+
+        return int(pc.sum(self.table[name]).as_py() or 0)
+
+    def facts(self) -> Iterator[PlannedFacts]:
+        """Yield what each group has to look like still, without making an object of all that is known of it."""
+        for start in range(0, len(self), _AT_ONCE):
+            rows = self.table.slice(start, _AT_ONCE)
+            columns = {name: rows[name].to_pylist() for name in PlannedFacts._fields}
+            few = {name: map(sys.intern, columns[name]) for name in ("group_type", "protocol_type")}
+            yield from map(PlannedFacts, *(columns | few).values())  # one string for all groups
+
+    def _objects(self, rows: Any) -> Iterator[PlannedGroup]:
+        columns = {name: _values(rows, name) for name in PlannedGroup.__slots__ if name != "forecast"}
+        columns["forecast"] = forecasts(rows)
+        for values in zip(*columns.values(), strict=True):
+            yield PlannedGroup(**dict(zip(columns, values, strict=True)))
+
+
+class KeptGroups(PlanRows[KeptGroup]):
+    """The groups to keep, sorted by id."""
+
+    @classmethod
+    def of(cls, groups: Iterable[KeptGroup]) -> KeptGroups:
+        """Make the columns. Raises ``ValueError`` or ``TypeError`` for what they cannot have."""
+        import pyarrow as pa
+
+        ordered = sorted(groups, key=lambda group: group.group_id)
+        schema = kept_schema()
+        names = [name for name in schema.names if name != "idle_since"]
+        columns = {name: column([getattr(group, name) for group in ordered], pa.string()) for name in names}
+        times = [None if group.idle_since is None else parse_time(group.idle_since) for group in ordered]
+        columns["idle_since"] = column(times, schema.field("idle_since").type)
+        return cls(pa.table([columns[name] for name in schema.names], schema=schema))
+
+    def _objects(self, rows: Any) -> Iterator[KeptGroup]:
+        for values in zip(*(_values(rows, name) for name in _KEPT), strict=True):
+            yield KeptGroup(**dict(zip(_KEPT, values, strict=True)))
+
+
+def planned_schema() -> Any:
+    """Return the ``pyarrow.Schema`` of the groups to delete."""
+    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name not in ("place", "verdict")))
+
+
+def kept_schema() -> Any:
+    """Return the ``pyarrow.Schema`` of the groups to keep."""
+    return arrow_schema(tuple(column for column in PLAN_COLUMNS if column.name in _KEPT))
+
+
+def forecasts(rows: Any) -> list[dict[str, Any] | None]:
+    """Return what is known of each row's forecast, as JSON; ``None`` where nothing is."""
+    known = [name for name in _FORECAST if name in rows.column_names and rows[name].null_count < len(rows)]
+    if not known:
+        return [None] * len(rows)
+    return [
+        {name: value for name, value in zip(known, values, strict=True) if value is not None} or None
+        for values in zip(*(_values(rows, name) for name in known), strict=True)
+    ]
+
+
+def _values(rows: Any, name: str) -> list[Any]:
+    """Return a column as JSON has it."""
+    if name not in _TIMES:
+        values: list[Any] = rows[name].to_pylist()
+        return values
+    return [None if time is None else time.isoformat() for time in utc_times(rows[name])]

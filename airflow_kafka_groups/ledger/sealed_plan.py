@@ -1,0 +1,188 @@
+"""What every plan of deletions has: who made it when, for which cluster, and the digest that fixes it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, ClassVar
+
+from airflow_kafka_groups.exceptions import PlanError
+from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
+from airflow_kafka_groups.observe.cluster_view import HIDDEN_TOPICS, ClusterView, check_view, recorded_view
+from airflow_kafka_groups.observe.protocols import BackupAdmin
+from airflow_kafka_groups.storage.durable_files import read_file
+from airflow_kafka_groups.storage.file_errors import elsewhere
+from airflow_kafka_groups.storage.ids import CLOCK_SLACK, parse_time
+from airflow_kafka_groups.storage.layout import StoragePath, parse_json
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SealedPlan(ABC):
+    """A plan of groups to delete, or of topics of groups to prune.
+
+    :param cluster: the folder of the cluster.
+    :param kafka_cluster_id: the id that the brokers report.
+    :param expires_at: when it becomes unusable.
+    :param policy: the limits that it was made within.
+    :param counts: all groups in numbers.
+    :param groups: what it deletes, longest idle first.
+    :param kept: what it does not delete, sorted.
+    :param view: what the snapshot's connection saw of the cluster. Default: not known.
+
+    ``digest`` is that of everything in it.
+    """
+
+    plan_id: str
+    cluster: str
+    kafka_cluster_id: str
+    snapshot_id: str
+    created_at: datetime
+    expires_at: datetime
+    policy: PlanPolicy
+    counts: Mapping[str, int]
+    warnings: tuple[str, ...]
+    groups: Sequence[Any]
+    kept: Sequence[Any]
+    view: ClusterView | None = None
+    digest: str = field(init=False)
+
+    noun: ClassVar[str] = "groups"
+    """What ``groups`` are, in messages."""
+
+    @property
+    @abstractmethod
+    def touched(self) -> list[str]:
+        """The ids of the groups that it touches, each once."""
+
+    @property
+    @abstractmethod
+    def group_ids(self) -> list[str]:
+        """The names of what it deletes, as the journal has them, longest idle first."""
+
+    @property
+    @abstractmethod
+    def rules_to_approve(self) -> list[str]:
+        """The names of the rules that demand an approval, and that decided about what it deletes or may match it."""
+
+    @property
+    def group_count(self) -> int:
+        """The number of groups that it touches."""
+        return len(self.touched)
+
+    def require_place(self, path: StoragePath, plan_id: str, cluster: str) -> None:
+        """Raise ``PlanError`` if what was read from a path is not the plan with this id, of this cluster."""
+        if (self.plan_id, self.cluster) != (plan_id, cluster):
+            of = f"{path} contains plan {self.plan_id!r} of cluster {self.cluster!r}"
+            raise PlanError(f"{of}: {elsewhere(self.cluster, cluster)}")
+
+    def require_digest(self, digest: str) -> None:
+        """Raise ``PlanError`` if another plan was asked for: one with this digest."""
+        if self.digest != digest:
+            raise PlanError(
+                f"plan {self.plan_id} is not the one that was asked for (its digest differs): make a new plan"
+            )
+
+    def require_unprotected(self, protects: Callable[[str], bool]) -> None:
+        """Raise ``PlanError`` if it touches a group that is protected by now.
+
+        :param protects: whether the connection protects a group.
+        """
+        if protected := [group_id for group_id in self.touched if protects(group_id)]:
+            raise PlanError(
+                f"plan {self.plan_id} names {len(protected)} group(s) that the connection protects, first "
+                f"{protected[0]!r}: make a new plan"
+            )
+
+    def _terms(self) -> dict[str, Any]:
+        """Return what all plans have, as JSON, without what they delete and keep."""
+        return {
+            "plan_id": self.plan_id,
+            "cluster": self.cluster,
+            "kafka_cluster_id": self.kafka_cluster_id,
+            "snapshot_id": self.snapshot_id,
+            "created_at": self.created_at.isoformat(),
+            "expires_at": self.expires_at.isoformat(),
+            "policy": self.policy.to_json(),
+            "counts": dict(self.counts),
+            "warnings": list(self.warnings),
+        }
+
+
+def read_header(path: StoragePath) -> dict[str, Any]:
+    """Read the JSON of a plan, which nobody has checked. Raises ``PlanError`` and ``StorageError``."""
+    content = read_file(path)
+    if content is None:
+        raise PlanError(f"the plan is missing: there is no {path}. Check its id, storage_path and cluster")
+    return parse_json(content, path, "the plan", PlanError)
+
+
+def read_terms(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what all plans have, by the names of the fields.
+
+    Raises ``KeyError``, ``TypeError``, ``ValueError`` or ``AttributeError`` for a damaged one.
+    """
+    return {
+        "plan_id": data["plan_id"],
+        "cluster": data["cluster"],
+        "kafka_cluster_id": data["kafka_cluster_id"],
+        "snapshot_id": data["snapshot_id"],
+        "created_at": parse_time(data["created_at"]),
+        "expires_at": parse_time(data["expires_at"]),
+        "policy": PlanPolicy.from_json(data["policy"]),
+        "counts": dict(data["counts"]),
+        "warnings": tuple(data["warnings"]),
+        "view": recorded_view(data.get("view"), "it"),
+    }
+
+
+def require_applicable(
+    plan: SealedPlan, *, kafka_cluster_id: str | None, now: datetime, approved_digest: str | None = None
+) -> None:
+    """Raise ``PlanError`` unless the plan may be applied to this cluster now.
+
+    :param kafka_cluster_id: the id that the cluster reports now.
+    :param approved_digest: the approved digest, if approval was required.
+    """
+    if not kafka_cluster_id or plan.kafka_cluster_id != kafka_cluster_id:
+        raise PlanError(
+            f"plan {plan.plan_id} was made for Kafka cluster {plan.kafka_cluster_id!r}, this one is "
+            f"{kafka_cluster_id!r}: check the connection"
+        )
+    if now < plan.created_at - CLOCK_SLACK:
+        raise PlanError(
+            f"plan {plan.plan_id} was made at {plan.created_at.isoformat()}, and the clock says {now.isoformat()}: "
+            "synchronize this machine's clock (NTP)"
+        )
+    if now >= plan.expires_at:
+        raise PlanError(
+            f"plan {plan.plan_id} expired at {plan.expires_at.isoformat()}: take a snapshot, make a new one"
+        )
+    if approved_digest is not None and approved_digest != plan.digest:
+        raise PlanError(f"plan {plan.plan_id} is not the approved one (its digest differs): approve it again")
+
+
+async def require_here(
+    admin: BackupAdmin,
+    plan: SealedPlan,
+    kafka_cluster_id: str | None,
+    now: datetime,
+    *,
+    approved_digest: str | None = None,
+) -> tuple[str, ...]:
+    """Raise ``PlanError`` unless a plan may be applied to the cluster that a client leads to; return warnings.
+
+    Called before anything is backed up or deleted. The arguments are those of ``require_applicable``.
+    """
+    require_applicable(plan, kafka_cluster_id=kafka_cluster_id, now=now, approved_digest=approved_digest)
+    return await check_view(admin, plan.plan_id, plan.view)
+
+
+async def require_all_seen(admin: BackupAdmin, plan: SealedPlan) -> None:
+    """Raise ``PlanError`` if topics may be hidden from this user now, and the plan does not allow it.
+
+    The snapshot's user saw them. Commits to topics that this one may not see are missing in every reading.
+    """
+    if not (plan.policy.allow_hidden_topics or await admin.sees_all_topics()):
+        raise PlanError(f"plan {plan.plan_id}: {HIDDEN_TOPICS}")

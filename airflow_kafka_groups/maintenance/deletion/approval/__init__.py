@@ -1,1 +1,0 @@
-"""When a person has to approve a plan, and how the answer is sealed."""

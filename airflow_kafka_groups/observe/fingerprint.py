@@ -1,0 +1,151 @@
+r"""The fingerprint of a group's committed offsets: while it is unchanged, no offset has moved.
+
+SHA-256 over one line per committed partition, sorted by topic and partition: ``topic \t partition \t offset \t leader
+epoch (-1 for none) \t metadata as a JSON string \n``. Metadata is included because a commit of the same offset with
+other metadata is a sign of life.
+
+``fingerprint`` computes it for one group, ``fingerprints`` for the rows of many, a column at a time.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
+from itertools import chain, pairwise
+from operator import itemgetter, lt
+from typing import Any
+
+from airflow_kafka_groups.kafka.models import GroupOffsets, TopicOffsets
+from airflow_kafka_groups.storage.arrow_values import column, fill_nulls, literal, repeat
+
+OFFSET_COLUMNS = ("topic", "partition", "committed_offset", "leader_epoch", "metadata")
+"""The columns of stored rows that a fingerprint is computed from."""
+
+_KEY_LIMIT = 1 << 63
+_FEW_PARTITIONS = 256
+"""The most partitions of a topic whose order is remembered."""
+
+
+def fingerprint(offsets: GroupOffsets) -> str:
+    """Return the fingerprint. Partitions without a commit are ignored."""
+    by_topic: dict[str, list[TopicOffsets]] = {}
+    for topic in offsets.topics:
+        by_topic.setdefault(topic.topic, []).append(topic)
+    lines = [_lines(name, by_topic[name]) for name in sorted(by_topic)]
+    return sha256("".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def committed_partitions(offsets: GroupOffsets) -> int:
+    """Return the number of partitions with a committed offset."""
+    return sum([topic.committed for topic in offsets.topics])
+
+
+def fingerprints(rows: Any, ends: Sequence[int]) -> tuple[list[str], list[int]]:
+    """Return the fingerprint and the number of committed partitions of each group.
+
+    :param rows: a ``pyarrow.RecordBatch`` with ``OFFSET_COLUMNS``, the rows of each group together.
+    :param ends: where the rows of each group end; each has one at least.
+
+    Raises ``ValueError`` for a committed offset without topic or partition.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(ends):
+        return [], []
+    offset = rows["committed_offset"]
+    committed = pc.fill_null(pc.greater_equal(offset, literal(0)), literal(False))  # the value, not a switch
+    if rows["topic"].null_count or rows["partition"].null_count:
+        named = pc.and_(pc.is_valid(rows["topic"]), pc.is_valid(rows["partition"]))
+        if pc.any(pc.and_not(committed, named)).as_py():
+            raise ValueError("a committed offset lacks its topic or partition")
+    epoch = pc.max_element_wise(fill_nulls(rows["leader_epoch"], -1), literal(-1, pa.int32()))
+    columns = [rows["topic"], rows["partition"], offset, epoch, fill_nulls(rows["metadata"], ""), committed]
+    if (order := _order(columns, ends)) is not None:
+        columns = [values.take(order) for values in columns]
+    topic, partition, offset, epoch, metadata, committed = columns
+    texts = [values.cast(pa.string()) for values in (partition, offset, epoch)]
+    lines = pc.binary_join_element_wise(topic, *texts, _json_lines(metadata), literal("\t"))
+    lines = pc.if_else(committed, lines, literal(""))
+    place, data = memoryview(lines.buffers()[1]).cast("i"), memoryview(lines.buffers()[2] or b"")
+    bounds = [place[end] for end in (0, *ends)]
+    digests = [sha256(data[start:end]).hexdigest() for start, end in pairwise(bounds)]
+    counted = [0, *pc.cumulative_sum(committed.cast(pa.int64())).to_pylist()]
+    return digests, [counted[end] - counted[start] for start, end in pairwise((0, *ends))]
+
+
+def _lines(name: str, parts: Sequence[TopicOffsets]) -> str:
+    """Return the lines of one topic, which a broker may have named more than once."""
+    if len(parts) > 1 or parts[0].metadata is not None:
+        rows = sorted((row[0], row[1], max(row[2], -1), row[3]) for topic in parts for row in topic.rows())
+        return "".join([f"{name}\t{row[0]}\t{row[1]}\t{row[2]}\t{json.dumps(row[3])}\n" for row in rows if row[1] >= 0])
+    flat = parts[0].flat_rows()
+    order, offsets, epochs = _ascending(flat[0::3]), flat[1::3], flat[2::3]
+    if order is None or min(offsets, default=0) < 0 or min(epochs, default=0) < -1:
+        plain = sorted(zip(flat[0::3], offsets, (max(epoch, -1) for epoch in epochs), strict=True))
+        flat = tuple(chain.from_iterable(row for row in plain if row[1] >= 0))
+    elif order:
+        flat = itemgetter(*order)(flat)
+    line = f'{name.replace("%", "%%")}\t%d\t%d\t%d\t""\n'
+    return line * (len(flat) // 3) % flat
+
+
+def _ascending(partitions: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the places that sort flat rows by partition: none if they are sorted, ``None`` if a partition repeats."""
+    return (_known_order if len(partitions) <= _FEW_PARTITIONS else _order_of)(partitions)
+
+
+def _order_of(partitions: tuple[int, ...]) -> tuple[int, ...] | None:
+    if all(map(lt, partitions, partitions[1:])):
+        return ()
+    if len(set(partitions)) < len(partitions):
+        return None
+    rows = sorted(range(len(partitions)), key=partitions.__getitem__)
+    return tuple([place for row in rows for place in range(3 * row, 3 * row + 3)])
+
+
+_known_order = lru_cache(1000)(_order_of)
+"""Groups read the same topics, and a broker answers in the order of its hash table."""
+
+
+def _order(columns: Sequence[Any], ends: Sequence[int]) -> Any:
+    """Return the indices that sort the rows within their groups; ``None`` if they are sorted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    topic, partition, offset, epoch, metadata, _ = columns
+    names = topic.dictionary_encode()
+    rank = pc.rank(names.dictionary).cast(pa.int64()).take(names.indices)
+    group = repeat(column(range(len(ends)), pa.int64()), column(ends, pa.int64()))
+    where = partition.cast(pa.int64())
+    span = pc.min_max(where).as_py()
+    least, width = span["min"] or 0, (span["max"] or 0) - (span["min"] or 0) + 1
+    ranks = len(names.dictionary) + 1
+    if len(ends) * ranks * width < _KEY_LIMIT:
+        # One number for group, topic and partition. A row that names none sorts within its group and makes no line.
+        key = pc.add(pc.multiply(group, literal(ranks)), fill_nulls(rank, 0))
+        key = pc.add(pc.multiply(key, literal(width)), fill_nulls(pc.subtract(where, literal(least)), 0))
+        if _increases(key):
+            return None
+        order = pc.sort_indices(key)
+        if _increases(key.take(order)):
+            return order
+    keys = {"group": group, "rank": rank, "where": where, "offset": offset, "epoch": epoch, "metadata": metadata}
+    return pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+
+
+def _increases(key: Any) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.all(pc.less(key[:-1], key[1:]), min_count=0).as_py())
+
+
+def _json_lines(metadata: Any) -> Any:
+    """Return the end of each line: the metadata as a JSON string."""
+    import pyarrow as pa
+
+    values = metadata.dictionary_encode()
+    written = column([f"{json.dumps(text)}\n" for text in values.dictionary.to_pylist()], pa.string())
+    return written.take(values.indices)

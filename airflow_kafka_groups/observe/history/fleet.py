@@ -1,0 +1,119 @@
+"""Many clusters in one run: a cluster that fails is named, and holds no other up."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, first_line
+from airflow_kafka_groups.storage import ids, paths
+from airflow_kafka_groups.storage.storage import Storage
+
+ALL = "*"
+"""All clusters of a base folder."""
+
+PLACEHOLDER = "{cluster}"
+"""What a path has in the place of the cluster's name."""
+
+T = TypeVar("T")
+Each: TypeAlias = Callable[[Callable[[str], Any], Sequence[str]], Iterator[Any]]
+_SHOWN = ("snapshot_id", "groups", "verdicts", "lag", "warnings", "seconds")
+
+
+def is_one(asked: Sequence[str]) -> bool:
+    """Return whether one cluster is asked for, by its name."""
+    return len(asked) == 1 and asked[0] != ALL
+
+
+def check_cluster(name: str) -> None:
+    """Raise ``ArgumentError`` if this is not the name of a cluster."""
+    if not ids.is_cluster_name(name):
+        raise ArgumentError("--cluster", name, ids.CLUSTER_NAME_RULE)
+
+
+def check_clusters(
+    asked: Sequence[str], *, of_one: Mapping[str, str | None], of_each: Mapping[str, str | None]
+) -> None:
+    """Check the names of clusters, and other arguments that depend on how many they are.
+
+    :param asked: names, or ``ALL``.
+    :param of_one: arguments for one cluster only, by option.
+    :param of_each: paths that differ from cluster to cluster, by option.
+
+    Raises ``ArgumentError``.
+    """
+    for name in asked:
+        if name != ALL:
+            check_cluster(name)
+    if is_one(asked):
+        return
+    for option, value in of_one.items():
+        if value is not None:
+            raise ArgumentError(option, value, "leave it out with several clusters")
+    for option, value in of_each.items():
+        if value is not None and PLACEHOLDER not in value:
+            raise ArgumentError(option, value, f"write {PLACEHOLDER} where the path has the cluster's name")
+
+
+def clusters_in(storage: Storage, base: str, asked: Sequence[str], each: Each = map) -> list[str]:
+    """Return the clusters that are asked for, each once.
+
+    :param asked: names, or ``ALL`` for every folder that has manifests of snapshots.
+    :param each: calls a function for each folder, and returns the results in order.
+
+    Raises ``ArgumentError`` if there is none.
+    """
+    if ALL not in asked:
+        return list(dict.fromkeys(asked))
+    names = list(filter(ids.is_cluster_name, storage.folders(base)))
+    are_there = each(lambda name: storage.exists(f"{base}/{name}/{paths.MANIFESTS}"), names)
+    found = [name for name, is_there in zip(names, are_there, strict=True) if is_there]
+    if not found:
+        raise ArgumentError("--cluster", ALL, f"{base} has no folder with snapshots: check --base")
+    return list(dict.fromkeys([*found, *(name for name in asked if name != ALL)]))
+
+
+def of_each_cluster(
+    storage: Storage,
+    base: str,
+    asked: Sequence[str],
+    work: Callable[[str], T],
+    warn: Callable[[str], None],
+    each: Each = map,
+) -> tuple[dict[str, T], dict[str, str]]:
+    """Call a function for each cluster; return the results, and why clusters failed, in the order of the clusters.
+
+    :param warn: called for each cluster that fails, by the caller's thread, when those before it are done.
+    :param each: what calls the function. Default: for one cluster after the other.
+    """
+
+    def tried(cluster: str) -> tuple[T | None, str]:
+        try:
+            return work(cluster), ""
+        except Exception as exc:  # noqa: BLE001  # whatever it is, it holds no other up
+            return None, str(exc) if isinstance(exc, JobError) else f"{type(exc).__name__}: {first_line(exc)}"
+
+    done: dict[str, T] = {}
+    failed: dict[str, str] = {}
+    clusters = clusters_in(storage, base, asked, each)
+    for cluster, (result, problem) in zip(clusters, each(tried, clusters), strict=True):
+        if result is not None:
+            done[cluster] = result
+        else:
+            failed[cluster] = problem
+            warn(f"cluster {cluster} failed: {problem}")
+    return done, failed
+
+
+def fleet_summary(judged: Mapping[str, Mapping[str, Any]], failed: Mapping[str, str]) -> dict[str, Any]:
+    """Return the numbers of each cluster, and their sums."""
+    verdicts: Counter[str] = Counter()
+    for summary in judged.values():
+        verdicts.update(summary["verdicts"])
+    return {
+        "clusters": {name: {key: each[key] for key in _SHOWN} for name, each in judged.items()},
+        "failed": failed,
+        **{key: sum(each[key] for each in judged.values()) for key in ("groups", "lag")},
+        "verdicts": dict(verdicts),
+    }

@@ -1,0 +1,147 @@
+"""The folders that the connections to one cluster have in a storage, and what time it is by the snapshots in them.
+
+Several are listed at once: a storage may have the folders of hundreds of clusters, each with thousands of files.
+
+A connection that only restores or keeps alive, or that has another name since yesterday, has no snapshots in its own
+folder, and a worker's clock may be behind those of the clean-up.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
+from airflow_kafka_groups.ledger.journal.files import journal_folder, read_few
+from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
+from airflow_kafka_groups.storage.durable_files import create_file, list_names
+from airflow_kafka_groups.storage.ids import is_cluster_name, time_of
+from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.storage_access import raised_by, unless_warned
+
+log = logging.getLogger(__name__)
+
+_NOT_NOTED = "A deletion that goes on now may overlook what is written to this folder: %s"
+_NOT_KNOWN = "Whether there are later snapshots in other folders is not known: %s"
+_MOST_DAMAGED = 10
+
+
+def other_folders(
+    layout: Layout, without: Collection[str] = (), warning: str = ""
+) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other clusters' folders of the storage, and the names in each: they may be of the same Kafka cluster.
+
+    :param without: names of folders to leave out. Default: none.
+    :param warning: as of ``unless_warned``, for what cannot be listed, which is left out. Default: it raises.
+
+    Raises ``StorageError``.
+    """
+    names = list[str]()
+    with unless_warned(warning):
+        names = list_names(layout.base)
+    others = [
+        Layout(layout.base, name)
+        for name in names
+        if name != layout.cluster and name not in without and is_cluster_name(name)
+    ]
+
+    def inside(other: Layout) -> list[str] | None:
+        with unless_warned(warning):
+            try:
+                return list_names(other.root)  # ``exists`` of a store may say no where it cannot tell
+            except StorageError as exc:
+                if not isinstance(raised_by(exc), NotADirectoryError):
+                    raise
+        return None
+
+    for other, found in zip(others, read_few(inside, others), strict=True):
+        if found is not None:
+            yield other, found
+
+
+def may_be_of(
+    layout: Layout, kafka_cluster_id: str | None, ids: Sequence[str] | None = None, *, unnamed: bool = True
+) -> bool:
+    """Return whether a folder's runs may be on this cluster, by its newest snapshot that is whole: in doubt they may.
+
+    :param ids: its snapshots. Default: they are listed.
+    :param unnamed: what to return if that names no cluster: brokers that start may not know their id yet. Default true.
+    """
+    for snapshot_id in (snapshot_ids(layout) if ids is None else ids)[: -_MOST_DAMAGED - 1 : -1]:
+        with suppress(SnapshotError):
+            named = load_manifest(layout, snapshot_id, may_be_copied=True).kafka_cluster_id
+            return unnamed if named is None else named == kafka_cluster_id
+    return True
+
+
+def note_folder(layout: Layout, kafka_cluster_id: str | None) -> None:
+    """Note in the journal that a folder gets files of a cluster now, unless it is that one's by its newest snapshot.
+
+    Its connection was switched, such as to a standby. A deletion looks into other clusters' folders once, and would
+    overlook what is written there while it runs. If the newest snapshot names no cluster, the one before it may have
+    been another's. A journal that cannot be written ends no snapshot and no restore.
+
+    :param kafka_cluster_id: the id that the brokers report; ``None``: every folder may have files of such a one.
+    """
+    with unless_warned(_NOT_NOTED):
+        if kafka_cluster_id is not None and not may_be_of(layout, kafka_cluster_id, unnamed=False):
+            create_file(_notes(layout, kafka_cluster_id) / layout.cluster, f"{layout.cluster}\n".encode())
+
+
+def noted_folders(layout: Layout, kafka_cluster_id: str, known: Iterable[Layout]) -> set[str]:
+    """Return the names of the folders that ``note_folder`` has noted, without those that are known.
+
+    Raises ``JournalError`` and ``StorageError``.
+    """
+    return set(list_names(_notes(layout, kafka_cluster_id))).difference(other.cluster for other in known)
+
+
+def _notes(layout: Layout, kafka_cluster_id: str) -> StoragePath:
+    return journal_folder(layout.base, kafka_cluster_id) / "folders"
+
+
+def folders_with_snapshots(
+    layout: Layout, kafka_cluster_id: str | None, warning: str = ""
+) -> Iterator[tuple[Layout, list[str]]]:
+    """Yield the other folders of the storage whose newest snapshot may be of the same cluster, with their snapshots.
+
+    :param kafka_cluster_id: the id that the brokers report; ``None`` yields none.
+    :param warning: as of ``unless_warned``, for a folder that cannot be read, which is left out. Default: it raises.
+
+    Raises ``StorageError``.
+    """
+
+    def of_this_cluster(other: Layout) -> list[str]:
+        with unless_warned(warning):
+            if (ids := snapshot_ids(other)) and may_be_of(other, kafka_cluster_id, ids):
+                return ids
+        return []
+
+    others = [other for other, _ in other_folders(layout, warning=warning)] if kafka_cluster_id else []
+    for other, ids in zip(others, read_few(of_this_cluster, others), strict=True):
+        if ids:
+            yield other, ids
+
+
+def latest_known_time(layout: Layout, now: datetime, kafka_cluster_id: str | None) -> datetime:
+    """Return the time of day, or that of the cluster's newest snapshot where this clock is behind it.
+
+    A clean-up compares the times of snapshots with those of keep-alive runs and restores: a clock that is behind must
+    not make one look older than it is. Another folder that cannot be read ends no restore.
+
+    :param now: the time of day by this worker's clock.
+    :param kafka_cluster_id: the id that the brokers report; ``None``: only this folder's snapshots count.
+
+    Raises ``StorageError``.
+    """
+    known = snapshot_ids(layout)[-1:]
+    for _, ids in folders_with_snapshots(layout, kafka_cluster_id, _NOT_KNOWN):
+        known += ids[-1:]
+    latest = max(map(time_of, known), default=now)
+    if latest > now:
+        log.warning(
+            "The clock says %s, and there is a snapshot of %s: synchronize this machine's clock (NTP)", now, latest
+        )
+    return max(now, latest)

@@ -1,0 +1,140 @@
+"""The snapshots that looked at groups after a plan's snapshot did, or while it was taken.
+
+The clocks of two workers may differ by some minutes, so that a snapshot seems to be from before the plan's and is not.
+If it is, the judgement knows what it shows; if it shows something else of a group's idle time, it is not. Of what other
+connections to the cluster have taken, in folders of their own, the judgement knows nothing.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.ledger.journal.files import read_few
+from airflow_kafka_groups.observe.cluster_view import ClusterView, recorded_view
+from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, noted_folders, other_folders
+from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, load_manifest, snapshot_ids
+from airflow_kafka_groups.storage.ids import CLOCK_SLACK, time_of, time_prefix
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+
+_BEFORE = 10
+SLOWEST = timedelta(hours=6)
+"""How many snapshots that began before are asked when they ended: at least so many, and all that began in this time."""
+PLANNED_WITHIN = timedelta(days=31)
+"""For so long after a snapshot, a plan may be made by it: prunings of other folders keep theirs, and a day longer."""
+
+
+class KnownSnapshots(set[str]):
+    """The ids of snapshots that were looked at.
+
+    ``looked_at`` are the names of the other folders that were, and ``elsewhere`` those that may have snapshots of the
+    cluster, or get some.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looked_at: set[str] = set()
+        self.elsewhere: list[Layout] = []
+
+
+def later_snapshots(
+    layout: Layout, snapshot_id: str, kafka_cluster_id: str, known: KnownSnapshots | None = None
+) -> Iterator[SnapshotReader]:
+    """Yield the snapshots of a cluster that ended after another one began, oldest first, without that one.
+
+    Ids have the time at which a snapshot began. A slow one that began before may have seen a group later. So may one
+    that ended some minutes before, by another worker's clock: ``is_news`` says what of it counts. Those in other
+    folders of the storage come last.
+
+    :param snapshot_id: the other one.
+    :param known: ids to leave out; those that were looked at are added. Default: none.
+
+    Raises ``SnapshotError`` for a snapshot that is damaged: what it shows is not known. So it does if the other one is
+    gone: whatever removed it, such as a pruning of files, may have removed later ones. Its name alone does not count,
+    for anything can be called so; its manifest is read once.
+    """
+    known = KnownSnapshots() if known is None else known
+    ids = snapshot_ids(layout)
+    place = bisect_left(ids, snapshot_id)
+    # A listing may be late: what it lacks is asked for by its name.
+    if snapshot_id not in known or ids[place : place + 1] != [snapshot_id]:
+        try:
+            load_manifest(layout, snapshot_id)
+        except SnapshotError as exc:
+            raise SnapshotError(
+                f"{exc}. Later ones may be gone, too, and what they showed is not known: take a new one, and plan again"
+            ) from exc
+        known.add(snapshot_id)
+    yield from _later(layout, ids, snapshot_id, kafka_cluster_id, known)
+    noted = noted_folders(layout, kafka_cluster_id, known.elsewhere)
+    new = [other for other, _ in other_folders(layout, known.looked_at - noted)]
+    may_have_some = read_few(partial(_may_have_some, snapshot_id, kafka_cluster_id), new)
+    for other, has_some in zip(new, may_have_some, strict=True):
+        if has_some or other.cluster in noted:
+            known.elsewhere.append(other)
+        known.looked_at.add(other.cluster)
+    for other in known.elsewhere:
+        yield from _later(other, snapshot_ids(other), snapshot_id, kafka_cluster_id, known, may_be_copied=True)
+
+
+def _may_have_some(snapshot_id: str, kafka_cluster_id: str, other: Layout) -> bool:
+    """Return whether another folder may have snapshots of the cluster, or get some."""
+    ids = snapshot_ids(other)
+    until_first = ids[: bisect_right(ids, snapshot_id) + 1]  # its connection may have been switched since
+    return may_be_of(other, kafka_cluster_id, ids) or (
+        len(until_first) < len(ids) and may_be_of(other, kafka_cluster_id, until_first)
+    )
+
+
+def _later(
+    layout: Layout,
+    ids: Sequence[str],
+    snapshot_id: str,
+    kafka_cluster_id: str,
+    known: set[str],
+    *,
+    may_be_copied: bool = False,
+) -> Iterator[SnapshotReader]:
+    place, began_at = bisect_left(ids, snapshot_id), time_of(snapshot_id)
+    before = bisect_left(ids, time_prefix(began_at - SLOWEST))
+    for id_ in ids[max(min(place - _BEFORE, before), 0) :]:
+        if id_ in known:
+            continue
+        if (
+            id_ > snapshot_id
+            or load_manifest(layout, id_, may_be_copied=may_be_copied).observed_at >= began_at - CLOCK_SLACK
+        ):
+            reader = SnapshotReader(layout, id_, may_be_copied=may_be_copied)
+            if reader.manifest.kafka_cluster_id in (kafka_cluster_id, None):
+                yield reader
+        known.add(id_)
+
+
+def is_news(manifest: SnapshotManifest, snapshot_id: str, idle_since: datetime | None) -> bool:
+    """Return whether the judgement by another snapshot may not know what a later one shows of a group.
+
+    :param snapshot_id: the other one.
+    :param idle_since: since when the group is idle by the plan: by that judgement, or from a restore, of which the
+        judgement knows as little; ``None`` if it is not known.
+    """
+    return manifest.observed_at >= time_of(snapshot_id) or idle_since is None or idle_since < manifest.observed_at
+
+
+def may_see_less(reader: SnapshotReader, layout: Layout, view: ClusterView | None) -> bool:
+    """Return whether a snapshot in another folder is another user's: brokers hide from one what it may not describe.
+
+    So what it lacks may be there: groups, and, where it does not see all topics, offsets.
+
+    :param layout: the folder of the judged snapshot.
+    :param view: what the judged snapshot's connection saw of the cluster; ``None`` if it is not known.
+
+    Raises ``PlanError`` for a damaged view.
+    """
+    if reader.layout == layout or view is None:
+        return False
+    other = recorded_view(reader.manifest.view, f"snapshot {reader.manifest.snapshot_id}")
+    return other is not None and other.connection.identity != view.connection.identity

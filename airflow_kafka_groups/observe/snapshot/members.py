@@ -1,0 +1,209 @@
+"""Who a group's members were: a small table beside a snapshot's rows. It is for people, and decides nothing.
+
+A group that is planned has had no members for a long time, often longer than snapshots are kept. So each table has the
+members of this snapshot, and, for every other group that still exists, those of the last snapshot that saw any: one
+file answers for all groups. It is bounded by ``CLIENTS_KEPT`` and the other limits below; the true counts are beside
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.kafka.models import GroupDescription, GroupId, MemberDescription
+from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, load_manifest, snapshot_ids
+from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.storage.arrow_values import column
+from airflow_kafka_groups.storage.columns import MEMBER_COLUMNS
+from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.manifest import MembersFile, SnapshotManifest
+from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
+
+CLIENTS_KEPT = 10
+"""The most clients of a group that are kept, those with the most members first."""
+
+TEXT_LIMIT = 200
+"""The most characters that are kept of a client id, a host, an instance id, a pattern or a protocol's name."""
+
+TOPICS_KEPT = 20
+"""The most topics that are kept of a client, in alphabetical order."""
+
+INSTANCES_KEPT = 5
+"""The most static members that are kept of a client."""
+
+_REASONS_KEPT = 20
+_TABLES_READ = 3
+_MOST_UNREADABLE = 10
+
+
+class SeenMembers:
+    """The members that a snapshot sees, gathered as descriptions arrive."""
+
+    def __init__(self, snapshot_id: str) -> None:
+        self.snapshot_id = snapshot_id
+        self.rows: list[dict[str, Any]] = []
+        self.group_ids: set[GroupId] = set()
+        self.not_described = 0
+        self.reasons: dict[GroupId, str] = {}
+
+    def add(self, group: GroupDescription, seen_at: datetime) -> None:
+        """Add a group's members, if it has any."""
+        if group.members and group.group_id not in self.group_ids:
+            self.group_ids.add(group.group_id)
+            self.rows.extend(_rows(group, self.snapshot_id, seen_at))
+
+    def add_error(self, group_id: GroupId, error: object) -> None:
+        """Note that a group could not be described."""
+        self.not_described += 1
+        if len(self.reasons) < _REASONS_KEPT:
+            self.reasons[group_id] = str(error) or type(error).__name__
+
+
+class MembersTable(NamedTuple):
+    """The members beside one snapshot, as a ``pyarrow.Table`` sorted by group."""
+
+    snapshot_id: str
+    rows: Any
+
+
+def write_members(
+    layout: Layout, seen: SeenMembers, existing: Collection[GroupId] | None, kafka_cluster_id: str | None
+) -> MembersFile:
+    """Write the members of a snapshot, and those that other groups were last seen with; return what vouches for them.
+
+    :param existing: the groups of the cluster: nothing is carried on about others. ``None`` if a broker did not answer
+        the listing, so that nobody knows.
+    :param kafka_cluster_id: the cluster. Groups of another one that the folder was used for may have the same ids.
+
+    An older table that cannot be read is left out and noted. Raises ``StorageError``.
+    """
+    import pyarrow as pa
+
+    tables, not_carried = newest_tables(layout, kafka_cluster_id)
+    rows, schema = sorted(seen.rows, key=lambda row: row["group_id"]), arrow_schema(MEMBER_COLUMNS)
+    own = pa.table([column([row.get(each.name) for row in rows], each.type) for each in schema], schema=schema)
+    carried = [(table.snapshot_id, rows) for table, rows in _last_of_others(tables, seen.group_ids, existing)]
+    table = pa.concat_tables([own, *(rows for _, rows in carried)]).sort_by("group_id")
+    path = layout.members(seen.snapshot_id)
+    size, sha256 = write_sealed(path, table)
+    return MembersFile(
+        name=path.name,
+        rows=len(table),
+        bytes=size,
+        sha256=sha256,
+        groups=len(table["group_id"].unique()),
+        seen=len(seen.group_ids),
+        not_described=seen.not_described,
+        reasons=seen.reasons,
+        carried_from=tuple(snapshot_id for snapshot_id, rows in carried if len(rows)),
+        not_carried=not_carried,
+    )
+
+
+def newest_tables(layout: Layout, kafka_cluster_id: str | None) -> tuple[list[MembersTable], dict[str, str]]:
+    """Return a cluster's newest tables of members, newest first, and the snapshots whose table cannot be read, and why.
+
+    More than one, because two snapshots may be taken at the same time, and none has the other's. Those of another
+    cluster, such as a standby, are passed over: what a table lacks, no later one has. At most 1,000 are, and at most 10
+    whose table cannot be read. Raises ``StorageError``.
+    """
+    tables: list[MembersTable] = []
+    unreadable: dict[str, str] = {}
+    for snapshot_id in snapshot_ids(layout)[: -MOST_PASSED - 1 : -1]:
+        if len(tables) == _TABLES_READ or len(unreadable) == _MOST_UNREADABLE:
+            break
+        try:
+            manifest = load_manifest(layout, snapshot_id)
+            if manifest.kafka_cluster_id == kafka_cluster_id:
+                tables.append(MembersTable(snapshot_id, read_members(layout, manifest)))
+        except SnapshotError as error:
+            unreadable[snapshot_id] = str(error)
+    return tables, unreadable
+
+
+def read_members(layout: Layout, manifest: SnapshotManifest) -> Any:
+    """Return a snapshot's table of members, as a ``pyarrow.Table`` with the columns of ``MEMBER_COLUMNS``.
+
+    Raises ``SnapshotError`` if it is missing or differs from what the manifest vouches for, and ``StorageError``.
+    """
+    sealed = manifest.members
+    path = layout.members(manifest.snapshot_id)
+    return read_sealed(path, "members", MEMBER_COLUMNS, sha256=sealed.sha256, rows=sealed.rows)
+
+
+def latest_of_groups(tables: Iterable[MembersTable]) -> Iterator[tuple[MembersTable, list[GroupId]]]:
+    """Yield each table with the groups of which it has the latest members. A group is yielded once."""
+    import pyarrow as pa
+
+    latest: dict[GroupId, tuple[int, int]] = {}
+    given = list(tables)
+    for number, table in enumerate(given):
+        times = table.rows["seen_at"].cast(pa.int64()).to_pylist()
+        for group_id, seen_at in zip(table.rows["group_id"].to_pylist(), times, strict=True):
+            if group_id not in latest or latest[group_id][0] < seen_at:
+                latest[group_id] = (seen_at, number)
+    by_table: dict[int, list[GroupId]] = defaultdict(list)
+    for group_id, (_, number) in latest.items():
+        by_table[number].append(group_id)
+    for number, table in enumerate(given):
+        yield table, by_table[number]
+
+
+def rows_of(table: Any, group_ids: Collection[GroupId]) -> Any:
+    """Return the rows of these groups."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return table.filter(pc.is_in(table["group_id"], value_set=column(sorted(group_ids), pa.string())))
+
+
+def _last_of_others(
+    tables: list[MembersTable], seen: Collection[GroupId], existing: Collection[GroupId] | None
+) -> Iterator[tuple[MembersTable, Any]]:
+    for table, group_ids in latest_of_groups(tables):
+        others = [id_ for id_ in group_ids if id_ not in seen and (existing is None or id_ in existing)]
+        yield table, rows_of(table.rows, others)
+
+
+def _rows(group: GroupDescription, snapshot_id: str, seen_at: datetime) -> Iterator[dict[str, Any]]:
+    by_client: dict[tuple[str, str], list[MemberDescription]] = defaultdict(list)
+    for member in group.members:
+        by_client[_cut(member.client_id), _cut(member.host)].append(member)
+    of_group = {
+        "group_id": group.group_id,
+        "group_type": group.type.value,
+        "protocol_type": group.protocol_type,
+        "state": group.state.value,
+        "snapshot_id": snapshot_id,
+        "seen_at": seen_at,
+        "protocol": _cut(group.protocol),
+        "members": len(group.members),
+        "clients": len(by_client),
+    }
+    most_members = sorted(by_client.items(), key=lambda item: (-len(item[1]), item[0]))
+    for (client_id, host), members in most_members[:CLIENTS_KEPT]:
+        static = sorted({member.group_instance_id for member in members if member.group_instance_id is not None})
+        known = [member.subscribed_topics for member in members if member.subscribed_topics is not None]
+        topics = {topic for subscribed in known for topic in subscribed}
+        assigned = Counter(where.topic for member in members for where in member.assignment)
+        yield {
+            **of_group,
+            "client_id": client_id,
+            "host": host,
+            "client_members": len(members),
+            "static_members": len(static),
+            "instance_ids": [_cut(name) for name in static[:INSTANCES_KEPT]],
+            "topics": sorted(topics)[:TOPICS_KEPT] if known else None,
+            "topic_count": len(topics) if known else None,
+            "pattern": next((_cut(member.subscribed_pattern) for member in members if member.subscribed_pattern), None),
+            "assigned_topics": sorted(assigned)[:TOPICS_KEPT],
+            "assigned_partitions": assigned.total(),
+        }
+
+
+def _cut(text: str) -> str:
+    return text[:TEXT_LIMIT]

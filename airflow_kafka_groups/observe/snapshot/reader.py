@@ -1,0 +1,296 @@
+"""Reading and verifying snapshots: missing, incomplete, damaged or misplaced ones are refused."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS
+from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter
+from airflow_kafka_groups.observe.snapshot.group_blocks import BATCH_ROWS, GroupBlock, whole_groups
+from airflow_kafka_groups.storage.arrow_schema import arrow_schema, utc_times
+from airflow_kafka_groups.storage.arrow_values import column, literal
+from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.storage.durable_files import list_ids
+from airflow_kafka_groups.storage.file_errors import elsewhere, unless_damaged
+from airflow_kafka_groups.storage.ids import time_of
+from airflow_kafka_groups.storage.json_files import is_there, read_json
+from airflow_kafka_groups.storage.layout import Layout, is_of_storage, storage_errors
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+
+_FACTS = ("group_type", "protocol_type", "state", "members")
+_MOST_READ = 100
+"""The most manifests that are read to find a complete one, or one of the same groups: each is a request."""
+MOST_PASSED = 1_000
+"""The most that are read where many are of named groups: one each ten minutes for a week."""
+
+
+class GroupSummary(NamedTuple):
+    """A group in a snapshot without its offsets.
+
+    :param error: the first reason why it could not be read completely; ``None`` if it could.
+    :param partitions: the number of committed partitions.
+    :param fingerprint: of these, see ``fingerprint``.
+    """
+
+    group_id: str
+    group_type: str
+    protocol_type: str
+    state: str
+    members: int | None
+    observed_at: datetime | None
+    error: str | None
+    partitions: int
+    fingerprint: str
+
+
+def load_manifest(layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> SnapshotManifest:
+    """Read a snapshot's manifest.
+
+    :param may_be_copied: whether it may be that of another folder, which was copied or renamed. Default false.
+
+    Raises ``SnapshotError`` if it is missing, damaged or of another cluster, and ``StorageError``.
+    """
+    try:
+        return _read_manifest(layout, snapshot_id, may_be_copied)
+    except SnapshotError:
+        path = layout.manifest(snapshot_id)
+        with storage_errors("read", path):
+            incomplete = not is_there(path) and layout.snapshot_data(snapshot_id).exists()
+        if not incomplete:
+            raise
+    raise SnapshotError(f"snapshot {snapshot_id} is incomplete (it has rows but no manifest): take a new one")
+
+
+def _read_manifest(layout: Layout, snapshot_id: str, may_be_copied: bool = False) -> SnapshotManifest:
+    """Read a manifest, with one request. Raises as ``load_manifest``, which explains a missing one."""
+    path = layout.manifest(snapshot_id)
+    with unless_damaged(SnapshotError, f"the manifest {path}"):
+        manifest = SnapshotManifest.from_json(read_json(path, "the snapshot's manifest", SnapshotError))
+    if manifest.snapshot_id != snapshot_id or not (may_be_copied or manifest.cluster == layout.cluster):
+        of = f"{path} belongs to snapshot {manifest.snapshot_id!r} of cluster {manifest.cluster!r}"
+        raise SnapshotError(f"{of}: {elsewhere(manifest.cluster, layout.cluster)}")
+    return manifest
+
+
+def snapshot_ids(layout: Layout) -> list[str]:
+    """Return the ids of all snapshots with a manifest, oldest first. Raises ``StorageError``.
+
+    A file with another name, such as the copy that somebody made of a manifest, is no snapshot.
+    """
+    return list_ids(layout.manifests)
+
+
+def is_partial(manifest: SnapshotManifest) -> bool:
+    """Return whether a snapshot did not look for all groups, so that a group's absence means nothing."""
+    scope = manifest.scope
+    return manifest.of_named_groups or tuple(scope.get("include", ())) != EVERYTHING or bool(scope.get("exclude"))
+
+
+def looked_for(manifest: SnapshotManifest, group_ids: Collection[str]) -> set[str]:
+    """Return those of some groups that a snapshot looked for: if a complete one lacks them, they were gone."""
+    scope = manifest.scope
+    if not is_partial(manifest):
+        return set(group_ids)
+    if manifest.of_named_groups:  # whatever the patterns
+        return set(group_ids).intersection(scope["group_ids"])
+    patterns = GroupFilter(tuple(scope.get("include", ())), tuple(scope.get("exclude", ())))
+    return set(filter(patterns.selects, group_ids))
+
+
+def latest_manifest(layout: Layout, *, to_judge: bool = False) -> SnapshotManifest:
+    """Return the newest complete snapshot. Raises ``SnapshotError`` if 100 newer ones are incomplete, or all are.
+
+    A damaged manifest stops the search: using an older snapshot would hide the problem.
+
+    :param to_judge: pass over snapshots of named groups, where there is another one behind at most 1,000: they show
+        nothing of all others.
+    """
+    incomplete, named, passed = 0, None, 0
+    ids = snapshot_ids(layout)
+    for snapshot_id in reversed(ids):
+        manifest = _read_manifest(layout, snapshot_id)  # it was listed
+        if not manifest.complete:
+            incomplete += 1
+            if incomplete == _MOST_READ:
+                break
+        elif to_judge and manifest.of_named_groups:
+            named, passed = named or manifest, passed + 1
+            if passed == MOST_PASSED:
+                break
+        else:
+            return manifest
+    if named is not None:
+        return named
+    if incomplete < len(ids):
+        raise SnapshotError(
+            f"the newest {incomplete} of {len(ids)} snapshots in {layout.manifests} are incomplete, and older ones are "
+            "not looked through: take one while all brokers answer, or pass the id of an older one"
+        )
+    seen = f"{incomplete} snapshot(s), none of them complete" if incomplete else "no snapshot"
+    raise SnapshotError(f"there is {seen} in {layout.manifests}: run the snapshot first")
+
+
+def seen_before(layout: Layout, manifest: SnapshotManifest, ago: timedelta) -> datetime | None:
+    """Return when the newest complete snapshot of the same groups was taken that is so much older than another one.
+
+    :param manifest: the other one's.
+    :param ago: how much older.
+
+    ``None`` if there is none among the newest of that age, or if one that may be it cannot be read. Raises
+    ``StorageError``.
+    """
+    latest = manifest.observed_at - ago
+    older = (id_ for id_ in reversed(snapshot_ids(layout)) if time_of(id_) <= latest)
+    others = 0  # after a change of what is snapshotted, no older one is of the same groups
+    for snapshot_id in islice(older, MOST_PASSED):
+        try:
+            found = load_manifest(layout, snapshot_id)
+        except SnapshotError:
+            return None
+        same = (found.kafka_cluster_id, found.scope) == (manifest.kafka_cluster_id, manifest.scope)
+        if found.complete and found.observed_at <= latest and same:
+            return found.observed_at
+        others += not found.of_named_groups
+        if others == _MOST_READ:
+            break
+    return None
+
+
+def _require_columns(found: Any, where: str) -> None:
+    """Raise ``SnapshotError`` unless a file has the columns of a snapshot: another program may have written it over."""
+    for field in arrow_schema(SNAPSHOT_COLUMNS):
+        kind = found.field(field.name).type if field.name in found.names else "missing"
+        if kind != field.type:
+            raise SnapshotError(f"column {field.name} in {where} is {kind}, not {field.type}: take a new snapshot")
+
+
+class SnapshotReader:
+    """A reader of one snapshot. Its files are checked against the manifest on construction."""
+
+    def __init__(self, layout: Layout, snapshot_id: str, *, may_be_copied: bool = False) -> None:
+        self.layout = layout
+        self.manifest = load_manifest(layout, snapshot_id, may_be_copied=may_be_copied)
+        for name, rows in self.manifest.files:
+            with self._parquet(name) as parquet:
+                found = parquet.metadata.num_rows
+                _require_columns(parquet.schema_arrow, f"{name} of snapshot {snapshot_id}")
+            if found != rows:
+                raise SnapshotError(f"{name} of snapshot {snapshot_id} has {found} rows instead of {rows}")
+
+    def summaries(self) -> Iterator[GroupSummary]:
+        """Yield each group once, sorted by id, decoded a column at a time.
+
+        Raises ``SnapshotError`` for rows that this package does not write.
+        """
+        files = [self._summaries(name) for name, _ in self.manifest.files]
+        if len(files) == 1:  # one file is checked to name each group once
+            yield from files[0]
+            return
+        last = None
+        for group in heapq.merge(*files, key=attrgetter("group_id")):
+            if group.group_id == last:
+                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} has group {last!r} in two files")
+            last = group.group_id
+            yield group
+
+    def blocks(self, group_ids: Collection[str], columns: Collection[str]) -> Iterator[GroupBlock]:
+        """Yield the rows of the given groups, each checked to be of this snapshot, and sorted by id.
+
+        :param columns: the columns to read beside the group's id.
+
+        Raises ``SnapshotError`` for rows that this package does not write.
+        """
+        wanted = set(group_ids)
+        for name, _ in self.manifest.files:
+            yield from self._blocks(name, wanted, columns)
+
+    def topics(self) -> dict[str, frozenset[str]]:
+        """Return the topics with committed offsets of each group that has any. Raises ``SnapshotError``."""
+        import pyarrow.compute as pc
+
+        found: dict[str, set[str]] = {}
+        for name, _ in self.manifest.files:
+            for batch in self._batches(name, None, ["group_id", "topic", "committed_offset"]):
+                rows = batch.filter(pc.is_valid(batch["committed_offset"]))
+                for group_id, topic in {*zip(rows["group_id"].to_pylist(), rows["topic"].to_pylist(), strict=True)}:
+                    found.setdefault(group_id, set()).add(topic)
+        return {group_id: frozenset(topics) for group_id, topics in found.items()}
+
+    def topics_of(self, group_ids: Collection[str]) -> set[str]:
+        """Return all topics that the given groups have rows of. Raises ``SnapshotError``."""
+        import pyarrow.compute as pc
+
+        files = [name for name, _ in self.manifest.files]
+        batches = (batch for name in files for batch in self._batches(name, set(group_ids), ["group_id", "topic"]))
+        return {topic for batch in batches for topic in pc.unique(batch["topic"]).drop_null().to_pylist()}
+
+    @contextmanager
+    def _parquet(self, name: str) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        path = self.layout.snapshot_data(self.manifest.snapshot_id) / name
+        with storage_errors("read", path):
+            try:
+                with path.open("rb") as file, pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+                    yield parquet
+            except FileNotFoundError:
+                raise SnapshotError(f"snapshot {self.manifest.snapshot_id} lacks its file {path}") from None
+            except (OSError, KeyError, pa.ArrowException) as exc:
+                if is_of_storage(exc):
+                    raise
+                raise SnapshotError(f"{path} cannot be read: {exc}") from exc
+
+    def _batches(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[Any]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keep = None if wanted is None else column(sorted(wanted), pa.string())
+        with self._parquet(name) as parquet:
+            left = parquet.metadata.num_rows
+            for batch in parquet.iter_batches(BATCH_ROWS, columns=columns, use_threads=False):
+                left -= len(batch)
+                yield batch if keep is None else batch.filter(pc.is_in(batch["group_id"], value_set=keep))
+        if left:  # a page whose header is damaged is passed over, as that of another kind
+            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {left} rows are missing")
+
+    def _whole_groups(self, name: str, wanted: set[str] | None, columns: list[str]) -> Iterator[GroupBlock]:
+        try:
+            yield from whole_groups(self._batches(name, wanted, columns))
+        except ValueError as exc:  # no group id, or none that is text
+            raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
+
+    def _blocks(self, name: str, wanted: set[str] | None, columns: Collection[str]) -> Iterator[GroupBlock]:
+        """Yield the groups of a file, each checked to be of this snapshot, and sorted."""
+        import pyarrow.compute as pc
+
+        last, own = None, {"cluster": self.manifest.cluster, "run_id": self.manifest.snapshot_id}
+        for block in self._whole_groups(name, wanted, [*own, "group_id", *columns]):
+            for where, value in own.items():
+                if not pc.all(pc.equal(block.rows[where], literal(value)), skip_nulls=False).as_py():
+                    raise SnapshotError(f"{name} has rows of another snapshot in {self.manifest.snapshot_id}")
+            for group_id in block.group_ids:
+                if last is not None and group_id <= last:
+                    raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is not sorted by group")
+                last = group_id
+            yield block
+
+    def _summaries(self, name: str) -> Iterator[GroupSummary]:
+        for block in self._blocks(name, None, [*_FACTS, "observed_at", "error", *OFFSET_COLUMNS]):
+            try:
+                errors = block.errors()
+                digests, partitions = block.fingerprints()
+                times = utc_times(block.first("observed_at"))
+                facts = [block.first(fact).to_pylist() for fact in _FACTS]
+            except (ValueError, OverflowError) as exc:
+                raise SnapshotError(f"{name} of snapshot {self.manifest.snapshot_id} is damaged: {exc}") from exc
+            rows = zip(block.group_ids, *facts, times, errors, partitions, digests, strict=True)
+            yield from map(tuple.__new__, itertools.repeat(GroupSummary), rows)  # sooner than the constructor

@@ -1,1 +1,0 @@
-"""Brokers, topics and partitions: one module for each API."""

@@ -1,1 +1,0 @@
-"""The requests of a group member: one module for each API."""

@@ -1,0 +1,127 @@
+"""The rows of the table of all groups, as JSON of bounded size for the page's script."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.ledger.plan_rows import PlanRows
+from airflow_kafka_groups.report.facts import JudgedGroup
+from airflow_kafka_groups.report.merging import KEPT_IN_ORDER, NOT_REACHED
+from airflow_kafka_groups.report.parts import words_of
+from airflow_kafka_groups.shown import MOST, shortened
+
+MOST_ROWS = 20_000
+_AT_ONCE = 25  # rows, which are left out together when they are too many bytes
+MOST_BYTES = 4_000_000
+"""Whatever the ids are: those that contain the longest are simply fewer."""
+
+_FIRST = [Outcome.UNKNOWN, Outcome.FAILED, Outcome.KEPT, Outcome.GONE, Outcome.DELETED, Outcome.WOULD_DELETE, "planned"]
+_PLACES = {str(name): place for place, name in enumerate([*_FIRST, *KEPT_IN_ORDER])}
+_RESTORABLE = (Outcome.DELETED, Outcome.UNKNOWN)
+_NOTHING = JudgedGroup(None, None, None, None)
+
+
+class _Row(NamedTuple):
+    status: str
+    group_id: str
+    family: str | None
+    owner: str | None
+    reason: str
+
+
+class _Names:
+    """Names that occur often, each stored once. ``bytes`` are those of their JSON."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, int] = {}
+        self.bytes = 0
+
+    def number(self, name: str | None) -> int:
+        """Return the name's number, -1 for none."""
+        if name is None:
+            return -1
+        shown = shortened(name)
+        if (known := self.names.get(shown)) is None:
+            known = self.names[shown] = len(self.names)
+            self.bytes += len(_encode(shown)) + 1
+        return known
+
+
+def groups_json(
+    plan: DeletionPlan,
+    outcomes: Mapping[str, Mapping[str, str]],
+    judged: Mapping[str, JudgedGroup],
+    restore: str,
+) -> str:
+    """Return the groups as JSON without ``<``, those that somebody should look at first.
+
+    :param outcomes: the latest outcome of each planned group.
+    :param judged: what is known of each group from its verdict.
+    :param restore: the command that restores the deleted groups; empty for none.
+    """
+    rows = list(_rows(plan, outcomes))
+    statuses, families, owners = _Names(), _Names(), _Names()
+    encoded: list[str] = []
+    cut: list[int] = []
+    size = 0
+    for start in range(0, len(rows), _AT_ONCE):
+        block = rows[start : start + _AT_ONCE]
+        values, long = [], []
+        for number, row in enumerate(block, start=start):
+            known = judged.get(row.group_id, _NOTHING)
+            names = statuses.number(row.status), families.number(row.family), owners.number(row.owner)
+            figures = known.lag, known.idle_seconds, known.expires_at
+            values.append((shortened(row.group_id), *names, *figures, shortened(row.reason)))
+            if len(row.group_id) > MOST:
+                long.append(number)
+        lines = _encode(values)[1:-1]
+        size += len(lines) + 1
+        if size + families.bytes + owners.bytes > MOST_BYTES:
+            break
+        encoded.append(lines)
+        cut += long
+    kinds = list(statuses.names)
+    head = {
+        "total": len(plan.planned) + len(plan.all_kept),
+        "kinds": kinds,
+        "statuses": [words_of(kind) for kind in kinds],
+        "restorable": [number for kind, number in statuses.names.items() if kind in _RESTORABLE],
+        "families": list(families.names),
+        "owners": list(owners.names),
+        "restore": restore,
+        "cut": cut,
+    }
+    return f'{_encode(head)[:-1]},"rows":[{",".join(encoded)}]}}'
+
+
+def _rows(plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]]) -> Iterator[_Row]:
+    """Yield the rows to show, those that somebody should look at first. Only these are made."""
+    planned, kept = plan.planned, plan.all_kept
+    other = Outcome.KEPT.value if outcomes else "planned"
+    statuses = [outcomes[group_id]["outcome"] if group_id in outcomes else other for group_id in plan.group_ids]
+    statuses += kept.column("verdict")
+    places = [_PLACES.get(status, len(_PLACES)) for status in statuses]
+    shown = sorted(range(len(places)), key=places.__getitem__)[:MOST_ROWS]
+    of_plan, of_kept = (
+        _columns(groups.take([number - first for number in shown if 0 <= number - first < len(groups)]))
+        for groups, first in ((planned, 0), (kept, len(planned)))
+    )
+    for number in shown:
+        status = statuses[number]
+        group_id, family, owner, reason = next(of_plan if number < len(planned) else of_kept)
+        if number < len(planned) and status not in ("planned", Outcome.DELETED, Outcome.WOULD_DELETE):
+            reason = outcomes[group_id]["reason"] if group_id in outcomes else NOT_REACHED
+        yield _Row(status, group_id, family, owner, reason)
+
+
+def _columns(groups: PlanRows[Any]) -> Iterator[tuple[Any, ...]]:
+    return zip(*map(groups.column, ("group_id", "family", "owner", "reason")), strict=True)
+
+
+def _encode(value: Any) -> str:
+    # A script element ends with "</script", whatever the quotes around it; a comment would begin with "<!--".
+    return json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -1,0 +1,144 @@
+"""The report of a plan and its runs: one HTML file without external assets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from markupsafe import Markup
+
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.outcomes import Outcome
+from airflow_kafka_groups.observe.snapshot.last_members import LastMembers
+from airflow_kafka_groups.report import charts as figures
+from airflow_kafka_groups.report.explorer import groups_json
+from airflow_kafka_groups.report.facts import ReportFacts
+from airflow_kafka_groups.report.groups import (
+    done_section,
+    kept_section,
+    not_done_section,
+    restore_command,
+    restore_section,
+)
+from airflow_kafka_groups.report.keep_alive import keep_alive_section
+from airflow_kafka_groups.report.merging import (
+    KEPT_WITHOUT_RECHECK,
+    merge_outcomes,
+    runs_that_count,
+    still_present,
+    verified_gone,
+)
+from airflow_kafka_groups.report.page import render
+from airflow_kafka_groups.report.policy import families_section, owners_section, policy_section
+from airflow_kafka_groups.report.pruned import pruned_section
+from airflow_kafka_groups.storage.paths import TREND_PAGE
+
+TREND_LINK = Markup('<a href="{}">The trend over all runs</a>').format(TREND_PAGE)
+"""The link to the second page, which lies beside the report."""
+
+
+def render_report(
+    plan: DeletionPlan,
+    records: Sequence[Mapping[str, Any]] = (),
+    *,
+    files: Mapping[str, str] | None = None,
+    last: Mapping[str, LastMembers] | None = None,
+    facts: ReportFacts | None = None,
+    now: datetime,
+    dag_id: str | None = None,
+) -> str:
+    """Render the page.
+
+    :param records: the audit records of its runs, oldest first. Dry runs count only if there is no other run.
+    :param files: names and places of files for the reader.
+    :param last: the members that groups were last seen with. Default: not known.
+    :param facts: what else is known. Default: nothing.
+    :param dag_id: the DAG whose runs show it. Default: none.
+    """
+    known = facts or ReportFacts()
+    used, dry_run = runs_that_count(records)
+    outcomes = merge_outcomes(used)
+    restore = restore_command(plan, outcomes, known.storage)
+    return render(
+        "report.html.j2",
+        dag_id=dag_id,
+        title=f"Consumer groups of {plan.cluster}",
+        plan=plan,
+        now=now,
+        finished=used[-1]["finished_at"] if used else None,
+        trend_link=TREND_LINK if known.trend else "",
+        dry_run=dry_run,
+        present=still_present(used),
+        warnings=dict.fromkeys([*plan.warnings, *(warning for record in used for warning in record["warnings"])]),
+        notes=known.notes,
+        numbers=_numbers(plan, outcomes, len(verified_gone(used))),
+        families=families_section(plan),
+        owners=owners_section(plan),
+        charts=_charts(plan, known, now),
+        sections=[
+            keep_alive_section(plan, known.kept_alive, now),
+            pruned_section(known.pruned, plan.cluster, known.storage),
+            not_done_section(plan, outcomes, dry_run=dry_run is True),
+            done_section(plan, outcomes, last or {}, dry_run=dry_run is True),
+            restore_section(plan, restore),
+            kept_section(plan),
+            policy_section(plan),
+        ],
+        records=records,
+        files=files or {},
+        data=groups_json(plan, outcomes, known.judged, restore),
+    )
+
+
+def _charts(plan: DeletionPlan, facts: ReportFacts, now: datetime) -> list[Markup]:
+    planned = set(plan.group_ids)
+    shown = [figures.verdicts_over_time(facts.trend)] if facts.trend else []
+    shown.append(figures.idle_ages(_idle(plan, facts, planned)))
+    if facts.judged:
+        judged = facts.judged
+        shown.append(figures.expiry_ahead((each.expires_at for each in judged.values()), now))
+        shown.append(figures.lag_ahead((id_, each.lag, each.lag_trend) for id_, each in judged.items()))
+    if plan.families:
+        shown.append(figures.family_growth(plan.families))
+    return shown
+
+
+def _idle(plan: DeletionPlan, facts: ReportFacts, planned: set[str]) -> Iterator[tuple[float | None, bool]]:
+    """Yield each group's idle time and whether it is planned; without verdicts, of the planned groups only."""
+    if not facts.judged:
+        yield from ((seconds, True) for seconds in plan.planned.column("idle_seconds"))
+    for group_id, each in facts.judged.items():
+        yield each.idle_seconds, group_id in planned
+
+
+def _numbers(
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], verified: int
+) -> list[tuple[str, int, str]]:
+    """Return the numbers that the page begins with: what they count, and the colour of those that are not 0."""
+    found = Counter(item["outcome"] for item in outcomes.values())
+    codes = Counter(item["code"] for item in outcomes.values() if item["outcome"] == Outcome.KEPT)
+    counts, unasked = plan.counts, sum(group_id not in outcomes for group_id in plan.group_ids)
+    numbers = [
+        ("Found", counts.get("found", 0), ""),
+        ("Live", counts.get("live", 0), ""),
+        ("Moving", counts.get("moving", 0), ""),
+        ("Settling", counts.get("settling", 0), ""),
+        ("Stale", counts.get("stale", 0), ""),
+        ("Protected", counts.get("protected", 0) + counts.get("excluded", 0), ""),
+        *([("Wait for their notice", counts["notice"], "")] if counts.get("notice") else []),
+        ("Planned", len(plan.groups), ""),
+    ]
+    if found[Outcome.WOULD_DELETE]:
+        numbers.append(("Would be deleted", found[Outcome.WOULD_DELETE], "good"))
+    return [
+        *numbers,
+        ("Deleted", found[Outcome.DELETED], "good"),
+        ("Verified gone", verified, "good"),
+        *[(name, codes[code], "") for code, name in KEPT_WITHOUT_RECHECK.items() if codes[code]],
+        ("Kept by the recheck", codes.total() - sum(codes[code] for code in KEPT_WITHOUT_RECHECK), ""),
+        *([("Gone before", found[Outcome.GONE], "")] if found[Outcome.GONE] else []),
+        *([("Not reached", unasked, "")] if outcomes and unasked else []),
+        ("Failed or unknown", found[Outcome.FAILED] + found[Outcome.UNKNOWN], "bad"),
+    ]

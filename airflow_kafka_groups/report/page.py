@@ -1,0 +1,117 @@
+"""The pages: the templates beside this module, and the policy by which a browser runs no script but this package's.
+
+A page loads nothing and sends nothing, opened from a disk as well as in Airflow. The one script that it may run is that
+of this package, which the browser knows by its SHA-256.
+
+Templates escape every value, because a group id can be any string. Only parts of pages, which are ``Markup``, and what
+a template calls ``safe`` stay as they are: the style, the script, its data and the charts.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from datetime import datetime
+from functools import cache
+from html import escape, unescape
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from airflow_kafka_groups.report.parts import SHOWN, counted, duration, words_of
+from airflow_kafka_groups.shown import shortened
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+HEAD = (
+    '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+    '<meta name="generator" content="airflow-kafka-groups">'
+)
+"""The beginning of every report, by which a report is recognized."""
+_DAG = '<meta name="airflow-dag" content="'
+_LONGEST_TEXT = 1_000
+
+
+def head_of(dag_id: str | None) -> str:
+    """Return the beginning of a page that a DAG's run wrote; ``None`` for a page of the command line."""
+    return f'{HEAD}{_DAG}{escape(dag_id)}">' if dag_id else HEAD
+
+
+def dag_of(page: bytes) -> str | None:
+    """Return the DAG whose run wrote a page; ``None`` for a page that none wrote."""
+    before, found, rest = page.partition(f"{HEAD}{_DAG}".encode())
+    return unescape(rest.partition(b'"')[0].decode("utf-8", "replace")) if found and not before else None
+
+
+def render(template: str, *, dag_id: str | None = None, **facts: Any) -> str:
+    """Return a page, which is a string like any other: it is no part of another page.
+
+    :param dag_id: the DAG whose runs show it. Default: none.
+    :param facts: its variables: plain values, and parts of the page as ``Markup``.
+    """
+    return _environment().get_template(template).render(facts, head=head_of(dag_id))
+
+
+def part(name: str, *args: Any) -> Markup:
+    """Return a part of a page: what a macro of ``sections.html.j2`` makes of its arguments."""
+    made: Markup = getattr(_environment().get_template("sections.html.j2").module, name)(*args)
+    return made
+
+
+@cache
+def script() -> str:
+    """Return the script of the table of all groups."""
+    return _file("groups_table.js")
+
+
+def content_policy(style: str) -> str:
+    """Return the Content-Security-Policy of a page.
+
+    :param style: the page's style; no other is allowed.
+    """
+    return (
+        f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script())}; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader(__package__),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_shown,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {"counted": counted, "duration": duration, "words": words_of}
+    made.filters |= {"short": shortened, "parsed": datetime.fromisoformat}
+    style = _file("style.css")
+    made.globals |= {"SHOWN": SHOWN, "policy": content_policy(style), "style": style, "script": script()}
+    return made
+
+
+def _shown(value: Any) -> Any:
+    """Return a value as pages show it: a number with separators, none as a dash, and a string cut to 1,000 characters.
+
+    A template that writes ``| e`` has a string in full.
+    """
+    if isinstance(value, str):
+        return value if isinstance(value, Markup) else shortened(value, _LONGEST_TEXT)
+    if isinstance(value, int):
+        return f"{value:,}"
+    return "-" if value is None else value
+
+
+def _file(name: str) -> str:
+    return files(__package__).joinpath("templates", name).read_text("utf-8")
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"

@@ -1,0 +1,174 @@
+"""The runs of a cluster in numbers: ``reports/trend.json``.
+
+Each report puts the entry of its plan there, and the newest runs stay. Where the file is missing or damaged it is made
+again from the headers of the plans and the records of their runs. Nothing is decided by it, and an entry that
+two runs at once lose is written with the plan's next report.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.ledger.audit import records_of_plan
+from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
+from airflow_kafka_groups.report.merging import merge_outcomes, runs_that_count
+from airflow_kafka_groups.shown import shortened
+from airflow_kafka_groups.storage.durable_files import list_ids, read_file
+from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
+from airflow_kafka_groups.storage.ids import is_id, parse_time
+from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.layout import Layout, parse_json, write_json
+from airflow_kafka_groups.storage.paths import PLANS, REPORTS, TREND
+
+log = logging.getLogger(__name__)
+
+MOST_RUNS = 90
+"""The number of runs that the trend has, the newest."""
+MOST_FAMILIES = 20
+"""The number of families that an entry has, the largest."""
+_REBUILT_RUNS = 30
+_MOST_READ = 1_000
+"""The most headers that are read for them: deletions by name have some, too, which are none of the cluster's runs."""
+_LONGEST_NAME = 100
+_DAMAGED = (KeyError, TypeError, ValueError, OverflowError, AttributeError)
+"""What an entry raises that is not as this package writes it. JSON's Infinity is no integer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """One plan and its runs in numbers.
+
+    :param counts: those of the plan.
+    :param outcomes: the number of planned groups by outcome; empty before a run.
+    :param dry_run: whether all its runs so far were dry ones; ``None`` before a run.
+    :param families: the number of groups of the largest families.
+    """
+
+    plan_id: str
+    created_at: datetime
+    counts: Mapping[str, int]
+    outcomes: Mapping[str, int] = field(default_factory=dict)
+    dry_run: bool | None = None
+    families: Mapping[str, int] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry as the file has it."""
+        return {**asdict(self), "created_at": self.created_at.isoformat()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> TrendPoint:
+        """Read an entry. Raises one of ``_DAMAGED``."""
+        numbers = {
+            name: {str(key): int(value) for key, value in data[name].items()}
+            for name in ("counts", "outcomes", "families")
+        }
+        if not is_id(data["plan_id"]):
+            raise ValueError(f"{data['plan_id']!r} is not the id of a plan")
+        if not isinstance(data["dry_run"], bool | None):
+            raise TypeError(f"dry_run is {data['dry_run']!r}, not true, false or null")
+        return cls(
+            plan_id=data["plan_id"], created_at=parse_time(data["created_at"]), dry_run=data["dry_run"], **numbers
+        )
+
+
+def point_of(
+    plan: DeletionPlan, outcomes: Mapping[str, Mapping[str, str]], *, dry_run: bool | None = None
+) -> TrendPoint:
+    """Return the entry of a plan.
+
+    :param outcomes: the latest outcome of each group, as ``merge_outcomes`` returns it.
+    :param dry_run: whether all its runs so far were dry ones. Default: it was not run.
+    """
+    found = Counter(item["outcome"] for item in outcomes.values())
+    return TrendPoint(
+        plan_id=plan.plan_id,
+        created_at=plan.created_at,
+        counts=plan.counts,
+        outcomes=dict(sorted(found.items())),
+        dry_run=dry_run,
+        families=_largest(plan.families),
+    )
+
+
+def update_trend(layout: Layout, point: TrendPoint | None = None) -> list[TrendPoint]:
+    """Put an entry into the file, and return all of them, oldest first.
+
+    :param point: the entry; it replaces an earlier one of the same plan. Default: nothing is written.
+
+    Raises ``MaintenanceError`` for a file of a newer version, and ``StorageError``; the file is left as it is then.
+    """
+    stored = _stored(layout)
+    if point is None:
+        return [*stored]
+    known = {each.plan_id: each for each in stored} | {point.plan_id: point}
+    points = sorted(known.values(), key=lambda each: (each.created_at, each.plan_id))[-MOST_RUNS:]
+    content = {"format": FORMAT, "cluster": layout.cluster, "runs": [each.to_json() for each in points]}
+    write_json(layout.root / REPORTS, TREND, content)
+    return points
+
+
+def _stored(layout: Layout) -> Sequence[TrendPoint]:
+    path = layout.root / REPORTS / TREND
+    content = read_file(path)
+    if content is None:
+        return _from_plans(layout)
+    try:
+        data = parse_json(content, path, "the trend", MaintenanceError, has_format=False)
+        check_format(data)
+        return [TrendPoint.from_json(item) for item in data["runs"]]
+    except (UnknownFormatError, MaintenanceError, *_DAMAGED) as exc:
+        found = exc.found if isinstance(exc, UnknownFormatError) else None
+        if isinstance(found, int) and found > FORMAT:  # what a newer version wrote is neither lost nor damaged
+            raise MaintenanceError(f"{path} is left as it is: {exc}. Upgrade what writes the report") from exc
+        log.warning("%s is made again from the plans: %s", path, exc)
+    return _from_plans(layout)
+
+
+def _from_plans(layout: Layout) -> list[TrendPoint]:
+    found: list[TrendPoint] = []
+    for plan_id in list_ids(layout.root / PLANS)[: -_MOST_READ - 1 : -1]:
+        if len(found) == _REBUILT_RUNS:
+            break
+        try:
+            header = read_json(layout.plan(plan_id), "the plan", MaintenanceError)
+            if header["snapshot_id"] == NAMED_BY_HAND:  # it has the groups that were named, not those of the cluster
+                continue
+            entry: dict[str, Any] = {"plan_id": plan_id, "outcomes": {}, "dry_run": None}
+            entry |= {"created_at": header["created_at"], "counts": header["counts"]}
+            point = TrendPoint.from_json({**entry, "families": _largest(header.get("families", ()))})
+            point = _with_runs(layout, point, header["kafka_cluster_id"])
+            if not header.get("trial") or point.dry_run is False:
+                found.append(point)
+        except StorageError:  # what is left out now would be left out for good
+            raise
+        except (MaintenanceError, *_DAMAGED) as exc:
+            log.warning("plan %s is not in the trend: %s", plan_id, exc)
+    return found[::-1]
+
+
+def _with_runs(layout: Layout, point: TrendPoint, kafka_cluster_id: str) -> TrendPoint:
+    """Return the entry with the outcomes of its plan's runs; without them where their records are damaged."""
+    try:
+        records = records_of_plan(layout, kafka_cluster_id, point.plan_id, point.created_at)
+        used, dry_run = runs_that_count([*records.values()])
+        outcomes = Counter(item["outcome"] for item in merge_outcomes(used).values())
+    except StorageError:
+        raise
+    except (MaintenanceError, *_DAMAGED) as exc:
+        log.warning("the trend does not have the runs of plan %s: %s", point.plan_id, exc)
+        return point
+    return replace(point, outcomes=dict(sorted(outcomes.items())), dry_run=dry_run)
+
+
+def _largest(families: Sequence[Mapping[str, Any]]) -> dict[str, int]:
+    largest = sorted(families, key=lambda family: (-family["groups"], family["name"]))[:MOST_FAMILIES]
+    found = Counter[str]()  # families may differ only beyond what is shown of their names
+    for family in largest:
+        found[shortened(family["name"], _LONGEST_NAME)] += family["groups"]
+    return dict(found)

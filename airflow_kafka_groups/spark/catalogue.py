@@ -1,0 +1,188 @@
+"""A job's rows in a table of the session's catalogue (``--table catalog.database.name``), whatever its format.
+
+The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
+partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, first_line
+from airflow_kafka_groups.spark import options
+from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
+from airflow_kafka_groups.storage.formats import TABLE_FORMAT
+
+_FORMAT = "kafka_groups.format"
+_REMEDIES = (
+    (
+        ("LOCATION_ALREADY_EXISTS", "NON_EMPTY_LOCATION"),  # the latter of Delta, which says that there is no table
+        "Keep that folder, it has the rows of earlier runs: without a metastore "
+        "(spark.sql.catalogImplementation=hive), Spark forgets its tables when a session ends. Set one up, or name "
+        "another catalogue. If another job has just created the table, run this one again",
+    ),
+    (
+        ("REQUIRES_SINGLE_PART_NAMESPACE", "catalog plugin class"),
+        "This session has no such catalogue: submit with its settings (spark.sql.catalog.NAME=…) and its jars "
+        "(--packages), or name another one",
+    ),
+    (("",), "Create its database, check the rights there, or name another catalogue"),
+)
+"""Parts of Spark's messages, and what to do; the first that fits."""
+
+_LASTING = ("SCHEMA_NOT_FOUND", *_REMEDIES[1][0])
+"""Parts of the messages of errors that the next try would meet again."""
+
+_HIVES_BY_DEFAULT = "spark.sql.legacy.createHiveTableByDefault"
+"""A table of Hive's own is text by default, in which a line break ends a row, and these statements do not write it."""
+
+_ESCAPED = str.maketrans({"\\": r"\\", "'": r"\'", "{": "{{", "}": "}}"})
+"""How SQL writes a string in which pyspark looks for names in braces: an id of a cluster is the brokers' to choose."""
+
+_STATIC = {"spark.sql.sources.partitionOverwriteMode": "static"}
+
+
+class CatalogueTable:
+    """A table of the session's catalogue, created if it does not exist.
+
+    :param keys: the columns that name whose rows they are, and which ones.
+
+    Raises ``ArgumentError`` if the table cannot be created, has other columns, or is of another version.
+    """
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        name: str,
+        columns: StructType,
+        keys: tuple[str, str] = ("cluster", "snapshot_id"),
+        option: str = options.TABLE,
+    ) -> None:
+        self.name, self._spark, self._keys = name, spark, keys
+        self._quoted = ".".join(f"`{part}`" for part in name.split("."))
+        fields = [*(StructField(key, StringType()) for key in keys), *columns]
+        wanted = {field.name: field.dataType.simpleString() for field in fields}
+        # In a session with spark.sql.timestampType=TIMESTAMP_NTZ, "timestamp" would be another type than the rows have.
+        kinds = {column: "timestamp_ltz" if kind == "timestamp" else kind for column, kind in wanted.items()}
+        described = ", ".join(f"`{column}` {kind}" for column, kind in kinds.items())
+        try:
+            self._create(described)
+            spark.catalog.refreshTable(self._quoted)  # another program may have written since the session read it
+            schema = spark.table(self._quoted).schema
+            partitioned_by = self._partitioned_by()
+            properties = spark.sql(f"SHOW TBLPROPERTIES {self._quoted}").collect()
+        except SPARK_ERRORS as exc:
+            remedy = next(what for marks, what in _REMEDIES if any(mark in str(exc) for mark in marks))
+            error = ArgumentError(option, name, f"it cannot be created or read ({first_line(exc)}). {remedy}")
+            raise error if any(mark in str(exc) for mark in _LASTING) else JobError(str(error)) from exc
+        found = {field.name: field.dataType.simpleString() for field in schema}
+        version = {row["key"]: row["value"] for row in properties}.get(_FORMAT, str(TABLE_FORMAT))
+        if version != str(TABLE_FORMAT):
+            remedy = f"its columns are of version {version}, and this job writes {TABLE_FORMAT}. Name another table"
+            raise ArgumentError(option, name, remedy)
+        if found != wanted:
+            column = min(found.items() ^ wanted.items())[0]
+            remedy = f"its column {column} is {found.get(column, 'missing')}, not {wanted.get(column, 'of this job')}"
+            raise ArgumentError(option, name, f"{remedy}. Change it, or name a table that the job may create")
+        if missing := set(keys).difference(partitioned_by):
+            remedy = (
+                f"it is not partitioned by {' and '.join(sorted(missing))}, so each run would replace other runs' rows"
+            )
+            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
+        if more := partitioned_by.difference(keys):
+            remedy = f"it is partitioned by {' and '.join(sorted(more))}, too, so a run that is repeated leaves rows"
+            raise ArgumentError(option, name, f"{remedy}. Create it with PARTITIONED BY ({', '.join(keys)})")
+        self._columns = schema.names
+
+    def _create(self, columns: str) -> None:
+        try:
+            with settings_kept(self._spark, _HIVES_BY_DEFAULT):
+                self._spark.conf.set(_HIVES_BY_DEFAULT, "false")
+                self._spark.sql(
+                    f"CREATE TABLE IF NOT EXISTS {self._quoted} ({columns}) PARTITIONED BY ({', '.join(self._keys)}) "
+                    f"TBLPROPERTIES ('{_FORMAT}' = '{TABLE_FORMAT}')"
+                )
+        except SPARK_ERRORS:  # of Delta, also if another job, such as another cluster's, was first
+            if not self._spark.catalog.tableExists(self._quoted):
+                raise
+
+    def _empty(self, partitions: Iterable[tuple[str, str]], rows: DataFrame) -> None:
+        """Remove the rows of partitions; rows of others do not replace them.
+
+        :param rows: any with the table's columns.
+        """
+        nothing = rows.select(*(column for column in self._columns if column not in self._keys)).limit(0)
+        for partition in partitions:
+            values = zip(self._keys, partition, strict=True)
+            key = ", ".join(f"{name} = '{value.translate(_ESCAPED)}'" for name, value in values)
+            with settings_of_write(self._spark, _STATIC):
+                text = f"INSERT OVERWRITE TABLE {self._quoted} PARTITION ({key}) SELECT * FROM {{rows}}"  # noqa: S608
+                self._spark.sql(text, rows=nothing)
+
+    def _partitioned_by(self) -> set[str]:
+        """Return what the table is partitioned by: columns, and functions of columns such as Iceberg's buckets."""
+        described = self._spark.sql(f"DESCRIBE TABLE {self._quoted}").collect()
+        if parts := {row["data_type"] for row in described if row["col_name"].startswith("Part ")}:
+            return parts  # some are functions, which the list of columns leaves out, or fails for
+        return {column.name for column in self._spark.catalog.listColumns(self._quoted) if column.isPartition}
+
+    def counts(self, owner: str) -> dict[str, int]:
+        """Return the numbers of rows of an owner by the second key, for which a file of each is opened.
+
+        :param owner: the value of the first key.
+        """
+        return {name: count for (_, name), count in self._counts(F.col(self._keys[0]) == owner).items()}
+
+    def _counts(self, chosen: Column) -> dict[tuple[str, str], int]:
+        counted = self._spark.table(self._quoted).where(chosen).groupBy(*self._keys).count().collect()
+        return {(owner, name): count for owner, name, count in counted}
+
+    def replace(self, owner: str, rows: DataFrame, expected: Mapping[str, int]) -> None:
+        """Replace partitions of one owner, and verify the numbers of their rows.
+
+        :param owner: the value of the first key.
+        :param rows: rows of all partitions to replace; with one partition, they need not have the second key.
+        :param expected: the number of rows by the second key.
+
+        Raises as ``replace_all`` does.
+        """
+        first, second = self._keys
+        keyed = rows.withColumn(first, F.lit(owner))
+        if len(expected) == 1:
+            keyed = keyed.withColumn(second, F.lit(next(iter(expected))))
+        self.replace_all(keyed, {(owner, name): count for name, count in expected.items()})
+
+    def replace_all(self, rows: DataFrame, expected: Mapping[tuple[str, str], int]) -> None:
+        """Replace partitions of several owners in one write, and verify the numbers of their rows.
+
+        :param rows: rows of all partitions to replace.
+        :param expected: the number of rows by both keys.
+
+        Raises ``JobError`` if the table cannot be written, or has another number of rows afterwards.
+        """
+        chosen = F.lit(True)
+        for key, values in zip(self._keys, zip(*expected, strict=True), strict=True):
+            chosen &= F.col(key).isin(set(values))
+        try:
+            with settings_of_write(self._spark, PARTITION_BY_PARTITION):
+                # Not by insertInto(), which finds no table of spark_catalog while another catalogue is the default.
+                text = f"INSERT OVERWRITE TABLE {self._quoted} SELECT * FROM {{rows}}"  # noqa: S608 - checked above
+                self._spark.sql(text, rows=rows.select(*self._columns))
+            found = self._counts(chosen)
+            if emptied := [name for name, count in expected.items() if not count and name in found]:
+                self._empty(emptied, rows)
+                found = self._counts(chosen)
+        except SPARK_ERRORS as exc:
+            raise JobError(f"the table {self.name} cannot be written: {first_line(exc)}") from exc
+        for partition, count in expected.items():
+            if found.get(partition, 0) != count:
+                keys = " and ".join(f"{key} is {value}" for key, value in zip(self._keys, partition, strict=True))
+                raise JobError(
+                    f"the table {self.name} has {found.get(partition, 0)} rows where {keys}, and {count} were written: "
+                    "another program writes there. Run the job again"
+                )

@@ -1,1 +1,0 @@
-"""What of a lag report needs Spark: owners by Java's regular expressions."""

@@ -1,0 +1,189 @@
+"""The manifest of a snapshot: written last, so that its presence means that the snapshot is complete on storage."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow_kafka_groups.storage.formats import FORMAT, check_format
+from airflow_kafka_groups.storage.ids import parse_time
+
+_RETENTION = "offsets_retention_minutes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembersFile:
+    """What vouches for the table of members beside a snapshot's rows. It is for people and decides nothing.
+
+    :param groups: the groups in the table, and ``seen`` those that had members in this very snapshot.
+    :param not_described: how many groups with members could not be described.
+    :param reasons: why, for the first of them.
+    :param carried_from: the snapshots whose tables the members of the other groups are from.
+    :param not_carried: the tables that could not be read, by snapshot, with the reason.
+    """
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+    groups: int
+    seen: int
+    not_described: int
+    reasons: Mapping[str, str]
+    carried_from: tuple[str, ...]
+    not_carried: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        mappings = {name: dict(content[name]) for name in ("reasons", "not_carried")}
+        return {**content, **mappings, "carried_from": list(self.carried_from)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> MembersFile:
+        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
+        return cls(
+            name=_text(data, "name"),
+            rows=_count(data, "rows"),
+            bytes=_count(data, "bytes"),
+            sha256=_text(data, "sha256"),
+            groups=_count(data, "groups"),
+            seen=_count(data, "seen"),
+            not_described=_count(data, "not_described"),
+            reasons=dict(data["reasons"]),
+            not_carried=dict(data["not_carried"]),
+            carried_from=tuple(data["carried_from"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionsFile:
+    """What vouches for the table of subscriptions beside a snapshot's rows.
+
+    :param rows: one for each group whose members' subscriptions were known completely.
+    """
+
+    name: str
+    rows: int
+    sha256: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the entry of the manifest."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SubscriptionsFile:
+        """Read the entry. Raises like ``SnapshotManifest.from_json``."""
+        return cls(name=_text(data, "name"), rows=_count(data, "rows"), sha256=_text(data, "sha256"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotManifest:
+    """What vouches for the files of one snapshot.
+
+    :param complete: whether every broker answered the listing; ``missing_brokers`` has those that did not.
+    :param sees_all_topics: whether the user may describe all topics: brokers leave out the offsets of the others.
+    :param scope: the patterns, and ``group_ids`` for a snapshot of named groups only.
+    :param files: names and numbers of rows.
+    :param offsets_retention_minutes: the smallest ``offsets.retention.minutes`` of the brokers; ``None`` if it is not
+        known of each.
+    :param view: what the connection saw of the cluster (``maintenance/cluster_view.py``): a plan takes it over.
+    :param members: the table of members.
+    :param subscriptions: the table of subscriptions.
+    """
+
+    snapshot_id: str
+    cluster: str
+    kafka_cluster_id: str | None
+    started_at: datetime
+    observed_at: datetime
+    airflow_run: str
+    complete: bool
+    missing_brokers: Mapping[str, str]
+    sees_all_topics: bool
+    groups: int
+    failed_groups: int
+    rows: int
+    scope: Mapping[str, Any]
+    files: tuple[tuple[str, int], ...]
+    members: MembersFile
+    subscriptions: SubscriptionsFile
+    offsets_retention_minutes: int | None = None
+    view: Mapping[str, Any] | None = None
+
+    @property
+    def of_named_groups(self) -> bool:
+        """Whether only named groups were looked for: it shows nothing of all others."""
+        return "group_ids" in self.scope
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the manifest as docs/formats.md shows it."""
+        content = {name: getattr(self, name) for name in self.__slots__}
+        times = {name: content[name].isoformat() for name in ("started_at", "observed_at")}
+        mappings = {name: dict(content[name]) for name in ("missing_brokers", "scope")}
+        files = [{"name": name, "rows": rows} for name, rows in self.files]
+        tables = {"members": self.members.to_json(), "subscriptions": self.subscriptions.to_json()}
+        return {"format": FORMAT, **content, **times, **mappings, "files": files, **tables}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> SnapshotManifest:
+        """Read a manifest and check that it agrees with itself.
+
+        Raises ``UnknownFormatError`` for a version that this package does not read, and ``ValueError``, ``TypeError``,
+        ``KeyError`` or ``AttributeError`` for whatever is missing or wrong.
+        """
+        check_format(data)
+        manifest = cls(
+            snapshot_id=_text(data, "snapshot_id"),
+            cluster=_text(data, "cluster"),
+            kafka_cluster_id=None if data["kafka_cluster_id"] is None else _text(data, "kafka_cluster_id"),
+            started_at=parse_time(data["started_at"]),
+            observed_at=parse_time(data["observed_at"]),
+            airflow_run=_text(data, "airflow_run"),
+            complete=_flag(data, "complete"),
+            missing_brokers=dict(data["missing_brokers"]),
+            sees_all_topics=_flag(data, "sees_all_topics"),
+            groups=_count(data, "groups"),
+            failed_groups=_count(data, "failed_groups"),
+            rows=_count(data, "rows"),
+            scope=dict(data["scope"]),
+            files=tuple((_text(file, "name"), _count(file, "rows")) for file in data["files"]),
+            offsets_retention_minutes=None if data[_RETENTION] is None else _count(data, _RETENTION),
+            view=None if data["view"] is None else dict(data["view"]),
+            members=MembersFile.from_json(data["members"]),
+            subscriptions=SubscriptionsFile.from_json(data["subscriptions"]),
+        )
+        manifest._check()
+        return manifest
+
+    def _check(self) -> None:
+        names = [name for name, _ in self.files]
+        if len(set(names)) != len(names) or any("/" in name or not name.strip(".") for name in names):
+            raise ValueError("the names of its files are not plain and different from each other")
+        if (rows := sum(rows for _, rows in self.files)) != self.rows:
+            raise ValueError(f"its files have {rows} rows by their own count, {self.rows} in all")
+        if self.complete and self.missing_brokers:
+            raise ValueError("it calls itself complete and names missing brokers")
+
+
+def _text(data: Mapping[str, Any], key: str) -> str:
+    value = data[key]
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is {value!r}, not a string")
+    return value
+
+
+def _flag(data: Mapping[str, Any], key: str) -> bool:
+    value = data[key]
+    if not isinstance(value, bool):
+        raise TypeError(f"{key} is {value!r}, not true or false")
+    return value
+
+
+def _count(data: Mapping[str, Any], key: str) -> int:
+    value = data[key]
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"{key} is {value!r}, not a count")
+    return value
