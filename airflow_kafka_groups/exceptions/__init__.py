@@ -37,14 +37,16 @@
     │   ├── LeaseNotAcquiredError     another run holds the lease (also a TimeoutError)
     │   └── LeaseLostError            the lease is no longer confirmed: stop
     └── MaintenanceError              snapshot, plan, backup and deletion
-        ├── SnapshotError             a snapshot is missing, empty or incomplete
+        ├── JobError                  a job cannot go on; the message has the remedy
+        │   ├── ArgumentError         a job's argument is invalid (also a ValueError)
+        │   ├── SnapshotError         a snapshot is missing, empty or incomplete
+        │   └── StorageError          a file could not be read, written or listed
+        │       └── FileExistsAlreadyError  the file that was to be created exists
         ├── PlanError                 a plan cannot be made or applied
         │   └── QuietTimeError        the policy's quiet hours or holidays forbid a deletion now
         ├── PolicyError               a policy file is missing or says what cannot be meant; names the line
         ├── BackupError               a backup is missing or not as it should be
-        ├── JournalError              the journal of deletions is damaged, or another run wrote to it
-        └── StorageError              a file could not be read, written or listed
-            └── FileExistsAlreadyError  the file that was to be created exists
+        └── JournalError              the journal of deletions is damaged, or another run wrote to it
 
 Errors name the broker, the API and the group. They never contain a configuration or a secret.
 """
@@ -88,8 +90,10 @@ from airflow_kafka_groups.exceptions.groups import (
     UnexpectedGroupTypeError,
 )
 from airflow_kafka_groups.exceptions.maintenance import (
+    ArgumentError,
     BackupError,
     FileExistsAlreadyError,
+    JobError,
     JournalError,
     MaintenanceError,
     PlanError,
@@ -97,6 +101,7 @@ from airflow_kafka_groups.exceptions.maintenance import (
     QuietTimeError,
     SnapshotError,
     StorageError,
+    first_line,
 )
 
 __all__ = [
@@ -136,6 +141,9 @@ __all__ = [
     "LeaseLostError",
     "MaintenanceError",
     "SnapshotError",
+    "JobError",
+    "ArgumentError",
+    "first_line",
     "PlanError",
     "PolicyError",
     "QuietTimeError",

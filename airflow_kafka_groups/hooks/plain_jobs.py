@@ -51,7 +51,7 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     Raises ``ConfigurationError`` for wrong arguments, ``MaintenanceError`` if the job fails, and what may pass as
     ``StorageError``, or as ``KafkaGroupsError`` if it fails for some of several clusters.
     """
-    from airflow_kafka_groups.exceptions import jobs as errors
+    from airflow_kafka_groups import exceptions as errors
     from airflow_kafka_groups.spark.session_on_demand import NoSession
     from airflow_kafka_groups.storage.job_storage import JobStorage
     from airflow_kafka_groups.storage.local_storage import LocalStorage

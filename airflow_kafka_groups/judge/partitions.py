@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.counting import lag_and_lost
 from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.storage.arrow_schema import unchecked_schema

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.settings import jvm_of
 from airflow_kafka_groups.storage.local_storage import LocalStorage

@@ -6,7 +6,7 @@ import argparse
 import re
 from collections.abc import Iterable
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, POLICY_DOUBTS
 from airflow_kafka_groups.spark.unread.request import ISOLATION_LEVELS
 

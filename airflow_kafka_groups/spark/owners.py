@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, first_line
 from airflow_kafka_groups.judge.partitions import UNOWNED
 
 if TYPE_CHECKING:

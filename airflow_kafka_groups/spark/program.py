@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.options import check_folder
 from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand

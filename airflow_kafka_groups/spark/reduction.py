@@ -11,7 +11,7 @@ from functools import partial
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError, first_line
+from airflow_kafka_groups.exceptions import SnapshotError, first_line
 from airflow_kafka_groups.judge.staleness.observations import CARRIED, REDUCED_SCHEMA, combined, reduce_batches
 from airflow_kafka_groups.judge.staleness.reduction import Reduction
 from airflow_kafka_groups.observe.history.manifests import half_written

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, ExitStack
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions.jobs import JobError, first_line
+from airflow_kafka_groups.exceptions import JobError, first_line
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.session.packages import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine

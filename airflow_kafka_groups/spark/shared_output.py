@@ -6,7 +6,7 @@ import uuid
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.session.settings import runs_locally

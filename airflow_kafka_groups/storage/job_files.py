@@ -9,7 +9,7 @@ import re
 import secrets
 from collections.abc import Iterable
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 
 _OF_A_JOB = re.compile(r"part-\d{15}-")
 """How the names of a job's files begin: with 15 digits of its own. Spark's are those of a task, and shorter."""

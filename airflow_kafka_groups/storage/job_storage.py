@@ -10,8 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError
-from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError, StorageError, first_line
 from airflow_kafka_groups.storage.absence import require_absence
 from airflow_kafka_groups.storage.durable_files import (
     create_file,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from airflow_kafka_groups.exceptions.jobs import first_line
+from airflow_kafka_groups.exceptions import first_line
 from airflow_kafka_groups.storage import checksums, local_disk
 from airflow_kafka_groups.storage.local_files import create_local, read_local
 from airflow_kafka_groups.storage.storage import Storage

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from itertools import islice
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.storage.storage import Storage
 
 _WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")

@@ -9,7 +9,7 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.storage.job_files import JobFiles
 from airflow_kafka_groups.storage.paths import is_data_file
 from airflow_kafka_groups.storage.storage import Storage

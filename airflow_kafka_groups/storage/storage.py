@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar
 
-from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError, first_line
 
 _READERS = 8
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions.jobs import StorageError, first_line
+from airflow_kafka_groups.exceptions import StorageError, first_line
 from airflow_kafka_groups.judge.staleness.lives import READ
 from airflow_kafka_groups.judge.staleness.observation_manifest import PARTITION, ObservationManifest, parse, source_of
 from airflow_kafka_groups.judge.staleness.reduction import Reduction

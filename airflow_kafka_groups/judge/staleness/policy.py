@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from airflow_kafka_groups.durations import read_duration
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 
 _LONGEST_SECONDS = 100 * 366 * 86_400
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness.observations import reduced
 from airflow_kafka_groups.observe.history.snapshot_rows import file_parts, require_all
 from airflow_kafka_groups.observe.history.snapshots import History, rows_of

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
 from airflow_kafka_groups.storage import ids, paths
 from airflow_kafka_groups.storage.storage import Storage
 

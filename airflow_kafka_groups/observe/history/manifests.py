@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError
 from airflow_kafka_groups.storage.manifest import SnapshotManifest

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError, StorageError, first_line
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError, first_line
 from airflow_kafka_groups.observe.history.manifests import half_written
 from airflow_kafka_groups.observe.history.snapshots import History, rows_of
 from airflow_kafka_groups.storage.arrow_schema import arrow_schema

@@ -11,8 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError, ConfigurationError
 from airflow_kafka_groups.spark.driver_jvm import quick_driver
 from airflow_kafka_groups.spark.spark_versions import OLDEST_JAVA
 

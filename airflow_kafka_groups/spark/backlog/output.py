@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.unread.record import PROCESSING, TakenOverError
 from airflow_kafka_groups.spark.unread.slices import BacklogContext

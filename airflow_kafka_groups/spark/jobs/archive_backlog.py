@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.history.fleet import check_cluster
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range

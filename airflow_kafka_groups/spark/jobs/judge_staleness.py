@@ -14,7 +14,7 @@ from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
 from airflow_kafka_groups.judge.staleness.policy import add_policy, count, duration, policy_of
 from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, fleet_summary, is_one, of_each_cluster

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.observe.history.fleet import check_cluster
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path

@@ -18,7 +18,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, StorageError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError
 from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.catalogue import CatalogueTable

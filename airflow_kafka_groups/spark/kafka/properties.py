@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.spark.connection_properties import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES

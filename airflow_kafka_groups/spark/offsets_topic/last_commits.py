@@ -18,7 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, StorageError, first_line
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, StorageError, first_line
 from airflow_kafka_groups.judge.evidence import REQUIRED, Evidence
 from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS

@@ -10,7 +10,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.observe.offsets_topic.counts import CORRUPT, FUTURE, RECORDS
 from airflow_kafka_groups.spark.by_value import by_value

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.util import find_spec
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.spark_versions import TESTED_SPARK
 
 WORKER_PACKAGES = ("pyarrow", "numpy")

@@ -12,7 +12,7 @@ from py4j.java_gateway import java_import  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
-from airflow_kafka_groups.exceptions.jobs import JobError, first_line
+from airflow_kafka_groups.exceptions import JobError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.session.packages import DRIVER_PACKAGES, WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.spark_versions import KAFKA_CONNECTOR, TESTED_SPARK

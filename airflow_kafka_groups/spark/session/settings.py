@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 
 _DATASOURCES = "org.apache.spark.sql.execution.datasources"
 

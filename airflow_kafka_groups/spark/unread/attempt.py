@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import JobError, StorageError
+from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, commit_rows
 from airflow_kafka_groups.spark.unread.commit import (
     NotCommittedError,

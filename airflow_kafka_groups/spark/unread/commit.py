@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, Partition
 from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin, TooLateError
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, LogEnds, Partition, Range
 
 FAIL, SKIP_TO_START, FROM_START, FROM_END, SKIP = "fail", "skip-to-start", "from-start", "from-end", "skip"

@@ -17,7 +17,7 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commits, Partition, Range, commit_rows, parse_commits
 from airflow_kafka_groups.spark.unread.ranges import Backlog
 from airflow_kafka_groups.spark.unread.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Commits, Partition
 from airflow_kafka_groups.spark.unread.commit import Observed, moved, why_not_free
 from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin

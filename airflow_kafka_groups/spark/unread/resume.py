@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.unread.commit import Observed, moved
 from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin
 from airflow_kafka_groups.spark.unread.record import ABANDONED, Record, Run

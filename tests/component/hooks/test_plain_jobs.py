@@ -12,8 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator

@@ -17,7 +17,7 @@ from confluent_kafka.cimpl import NewPartitions
 from confluent_kafka.cimpl import TopicPartition as LibrdkafkaPartition
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError, StorageError
+from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.ledger.deletion_plan import save_plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
 from tests.histories.shorthand import rows_of, seen

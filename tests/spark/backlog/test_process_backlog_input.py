@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 from pyspark.sql import DataFrame, DataFrameWriter, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog

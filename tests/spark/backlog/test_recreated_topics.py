@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient as LibrdkafkaAdmin
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.unread.recreated import RECREATED, _logs_of, logs_since, went_backwards

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.backlog.test_archive_backlog import Archive, archive, snapshot
 from tests.spark.kafka import add, fill

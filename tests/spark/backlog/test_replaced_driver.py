@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job

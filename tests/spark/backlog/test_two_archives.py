@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.backlog.archive import check_archive
 from airflow_kafka_groups.spark.jobs import archive_backlog as job
 from tests.lab.workload.groups import commit_offsets

@@ -13,7 +13,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.backlog.archive import check_archive, of_groups, read_archive, write_archive
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output

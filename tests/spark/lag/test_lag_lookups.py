@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
 from airflow_kafka_groups.judge.sums import Sums
 from airflow_kafka_groups.observe.offset_values import Partition

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, SnapshotError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
 from airflow_kafka_groups.judge.sums import Sums
 from airflow_kafka_groups.observe.offset_values import Partition

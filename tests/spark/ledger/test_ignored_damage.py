@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS

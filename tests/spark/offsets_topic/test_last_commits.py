@@ -16,8 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.change.plan.make_plan import make_plan
-from airflow_kafka_groups.exceptions import PlanError
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, PlanError
 from airflow_kafka_groups.judge.evidence import AUTO, REQUIRED, recorded_sentence
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.storage import checksums
 from airflow_kafka_groups.storage.local_storage import LocalStorage

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run

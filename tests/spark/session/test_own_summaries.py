@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.spark.jobs import commit_history, lag_report, process_group_backlog
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot

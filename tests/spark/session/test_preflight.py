@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.application import JOBS
 from airflow_kafka_groups.spark.session import preflight
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka

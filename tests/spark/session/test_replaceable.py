@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, StorageError
+from airflow_kafka_groups.exceptions import ArgumentError, StorageError
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.hooks.connection.java_properties import java_properties, render_properties, write_secret_file
 from airflow_kafka_groups.hooks.connection.settings import read_connection
 from airflow_kafka_groups.spark.backlog.process import process_backlog

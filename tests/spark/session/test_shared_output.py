@@ -12,7 +12,7 @@ import pytest
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.unread.slices import BacklogContext
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import airflow_kafka_groups.spark.jobs as jobs
+from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.exceptions import SnapshotError as MaintenanceSnapshotError
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError, SnapshotError
 from airflow_kafka_groups.judge.evidence import Evidence
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import VERDICT_SCHEMA

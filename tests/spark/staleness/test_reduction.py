@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.spark import reduction
 from airflow_kafka_groups.spark.session.settings import settings_of
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError, SnapshotError
 from airflow_kafka_groups.judge.staleness import judging
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.__main__ import main
 from airflow_kafka_groups.spark.application import INTERRUPTED, JOBS
 from airflow_kafka_groups.spark.bundle import APPLICATION, write_bundle

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.unread.attempt import Attempt
 from airflow_kafka_groups.spark.unread.commit import Observed

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError, StorageError
+from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
 from airflow_kafka_groups.spark.unread.attempt import ENDED_BEFORE, IF_REPEATED, READ_NOTHING
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
 from airflow_kafka_groups.spark.unread.ranges import Backlog

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, JobError
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition
 from airflow_kafka_groups.spark.unread.group_admin import GroupStatus
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets, look, parse_fetched, plan

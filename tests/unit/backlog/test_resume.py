@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds
 from airflow_kafka_groups.spark.unread.commit import Observed
 from airflow_kafka_groups.spark.unread.record import ABANDONED, COMMITTED, ENDED, PROCESSED, PROCESSING, Record, Run

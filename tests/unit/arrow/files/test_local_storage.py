@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, StorageError
+from airflow_kafka_groups.exceptions import ArgumentError, StorageError
 from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER

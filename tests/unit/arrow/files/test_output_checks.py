@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from tests.histories.judged import judge, verdict_folder, write_hour
 
 pytestmark = pytest.mark.safety

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.judge.staleness import observations
 from airflow_kafka_groups.storage.local_storage import LocalStorage
 from airflow_kafka_groups.storage.storage import Storage

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.judge.partitions import SCHEMA, partition_lag, with_seconds
 from airflow_kafka_groups.judge.report import SUMMED_BY, look_through, write_tables
 from airflow_kafka_groups.judge.sums import SUM_NAMES, Sums

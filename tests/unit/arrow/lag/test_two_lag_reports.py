@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import JobError
+from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
 from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
 from airflow_kafka_groups.storage.storage import Storage

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

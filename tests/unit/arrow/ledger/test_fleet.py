@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError, SnapshotError
+from airflow_kafka_groups.exceptions import ArgumentError, SnapshotError
 from airflow_kafka_groups.judge.staleness import judging
 from airflow_kafka_groups.observe.history.fleet import clusters_in, fleet_summary, of_each_cluster
 from airflow_kafka_groups.observe.history.snapshots import History

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.staleness.reduction import Reduction
 from airflow_kafka_groups.observe.history.manifests import Manifests, newest_complete, newest_to_judge, parse_manifest
 from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows

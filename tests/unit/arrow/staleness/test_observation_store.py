@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError, StorageError
+from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 from airflow_kafka_groups.storage.storage import Storage

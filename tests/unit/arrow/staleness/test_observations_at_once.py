@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import StorageError
+from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
 from airflow_kafka_groups.storage.ids import new_id

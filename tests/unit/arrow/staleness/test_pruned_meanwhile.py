@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups import exceptions
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.storage.layout import Layout

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import SnapshotError
+from airflow_kafka_groups.exceptions import SnapshotError
 from tests.histories.judged import judge
 from tests.histories.judged import verdicts as written
 from tests.histories.lake import CLUSTER, write_snapshot

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.exceptions.jobs import ArgumentError
+from airflow_kafka_groups.exceptions import ArgumentError
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
 from tests.histories.shorthand import HOUR, expect, lives, reduced, seen, verdicts
 from tests.histories.shorthand import judged as judge
