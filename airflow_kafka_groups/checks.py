@@ -6,7 +6,7 @@ import math
 
 from airflow_kafka_groups.durations import LONGEST, LONGEST_SECONDS
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.storage.digest import is_digest
+from airflow_kafka_groups.storage.formats import is_digest
 
 
 def check_number(name: str, value: object) -> float:

@@ -13,27 +13,20 @@ _MODULES = {
     "operators": (
         "approval",
         "backup",
-        "coordinators",
         "deletion",
-        "drill",
         "file_pruning",
         "fleet",
-        "group_metrics",
         "groups",
         "keep_alive",
-        "lag",
         "notices",
         "offset_changes",
-        "offset_deletion",
         "offsets",
         "plan",
-        "policy",
-        "prune_approval",
         "prune_topics",
         "report",
         "spark",
     ),
-    "sensors": ("coordinators", "deletion", "groups", "offsets"),
+    "sensors": ("groups", "offsets"),
     "triggers": ("events", "poll"),
 }
 
@@ -62,7 +55,7 @@ def get_provider_info() -> dict[str, Any]:
             for kind, modules in _MODULES.items()
         },
         "cli": [f"{_PACKAGE}.cli.airflow_cli.get_cli_commands"],
-        "extra-links": [f"{_PACKAGE}.links.CleanupReportLink"],
+        "extra-links": [f"{_PACKAGE}.hooks.links.CleanupReportLink"],
         "config": {
             "kafka_groups": {
                 "description": "Settings of the provider for Kafka consumer groups. All but report_tab are floors: "

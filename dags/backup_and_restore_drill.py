@@ -10,10 +10,8 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
 
 # [START backup_and_restore_drill]
 with DAG(

@@ -14,26 +14,25 @@ from airflow.sdk import DAG, Asset, CronTriggerTimetable, chain, task_group
 
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.dag_params import (
     FLEET,
     approval_arguments,
     dag_params,
     plan_arguments,
     policy_arguments,
+    refuse_unknown_conf,
     result_of,
     spark_arguments,
 )
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.fleet import FleetReportOperator, ListClustersOperator
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator, PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 
 # [START cleanup_fleet]
 with DAG(

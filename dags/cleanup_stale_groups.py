@@ -14,24 +14,23 @@ from airflow.sdk import DAG, CronTriggerTimetable, chain
 
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.dag_params import (
     approval_arguments,
     dag_params,
     plan_arguments,
     policy_arguments,
+    refuse_unknown_conf,
     scope_arguments,
     spark_arguments,
 )
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator, PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 
 # [START cleanup_stale_groups]
 with DAG(

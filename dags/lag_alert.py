@@ -11,9 +11,8 @@ from typing import Any
 
 from airflow.sdk import DAG, Asset, task
 
-from airflow_kafka_groups.operators.dag_params import dag_params, scope_arguments
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf, scope_arguments
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 
 # [START lag_alert]
 with DAG(

@@ -11,9 +11,14 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG, Param, chain
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments, spark_settings
+from airflow_kafka_groups.operators.dag_params import (
+    SCOPE,
+    dag_params,
+    refuse_unknown_conf,
+    scope_arguments,
+    spark_settings,
+)
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
     GroupOffsetsToSparkOperator,

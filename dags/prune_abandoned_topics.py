@@ -11,10 +11,15 @@ from typing import Any
 
 from airflow.sdk import DAG, CronTriggerTimetable, chain
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, approval_arguments, dag_params, scope_arguments
-from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
+from airflow_kafka_groups.operators.approval import ApprovePruningOperator
+from airflow_kafka_groups.operators.dag_params import (
+    SCOPE,
+    approval_arguments,
+    dag_params,
+    refuse_unknown_conf,
+    scope_arguments,
+)
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 SAFETY = ("dry_run", "require_approval", "approve_above", "lease")
 

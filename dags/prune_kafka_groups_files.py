@@ -9,9 +9,14 @@ from datetime import timedelta
 
 from airflow.sdk import DAG, CronTriggerTimetable
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
+from airflow_kafka_groups.operators.dag_params import (
+    SCOPE,
+    dag_params,
+    dry_run_argument,
+    refuse_unknown_conf,
+    scope_arguments,
+)
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 LIMITS = ("snapshot_days", "cleanup_days", "change_days", "keep_newest")
 

@@ -10,9 +10,14 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, dry_run_argument, scope_arguments
+from airflow_kafka_groups.operators.dag_params import (
+    SCOPE,
+    dag_params,
+    dry_run_argument,
+    refuse_unknown_conf,
+    scope_arguments,
+)
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START restore_group_offsets]
 with DAG(

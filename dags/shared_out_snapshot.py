@@ -11,8 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, Param, task
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf
 
 GROUPS: dict[str, Any] = {
     "type": "integer",
@@ -53,8 +52,8 @@ with DAG(
 
     @task
     def cut_ranges(params: Any = None) -> str:
-        from airflow_kafka_groups.storage.ids import new_id
         from airflow_kafka_groups.storage.layout import utc_now, write_json
+        from airflow_kafka_groups.storage.paths import new_id
 
         hook, folder = open_job(params, job := new_id(utc_now()))
         groups, size = sorted(hook.list_groups().require_complete()), int(params["groups_in_a_range"])

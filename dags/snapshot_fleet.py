@@ -10,10 +10,9 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.dag_params import dag_params
+from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf
 from airflow_kafka_groups.operators.fleet import ListClustersOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START snapshot_fleet]
 with DAG(

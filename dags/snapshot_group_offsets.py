@@ -6,10 +6,9 @@ from datetime import datetime, timedelta
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 # [START snapshot_group_offsets]
 with DAG(

@@ -17,13 +17,12 @@ from airflow_kafka_groups.kafka.admin.lag import partition_lag
 from airflow_kafka_groups.kafka.models import GroupState, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, Commits
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.storage.arrow_schema import to_rows
+from airflow_kafka_groups.storage.durable_files import read_json
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.ids import new_id
-from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, write_json
 from airflow_kafka_groups.storage.named_files import read_named
-from airflow_kafka_groups.storage.paths import BACKLOGS
+from airflow_kafka_groups.storage.paths import BACKLOGS, new_id
+from airflow_kafka_groups.storage.schemas import to_rows
 
 JOB = "process_group_backlog"
 _LARGEST_RESULT = 64 << 20

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import PROGRAM
 from airflow_kafka_groups.cli.main import NO_GROUP, run_command
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_output_argument
+from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import COMMANDS, Command, ExitCode
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.storage.local_files import LARGEST, read_local
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver, DeletionRequest, no_lease
 from airflow_kafka_groups.cli.connection import Cluster, actor, use_airflow_database
-from airflow_kafka_groups.cli.messages import Progress, say
 from airflow_kafka_groups.cli.options import add_value
+from airflow_kafka_groups.cli.output import Progress, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_duration, read_text

@@ -17,9 +17,8 @@ from typing import Any
 
 from airflow_kafka_groups import __version__
 from airflow_kafka_groups.cli.connection import PROGRAM
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_output_argument
-from airflow_kafka_groups.cli.output import Output, stdout_for
+from airflow_kafka_groups.cli.output import Output, say, stdout_for
 from airflow_kafka_groups.cli.registry import COMMANDS, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.shown import with_links

@@ -8,11 +8,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from airflow_kafka_groups.cli.connection import Cluster, add_connection_arguments
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import absolute_place, flag_of
+from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.cli.registry import ArgumentTarget
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, PolicyError
-from airflow_kafka_groups.kafka.models.group_states import GroupState
+from airflow_kafka_groups.kafka.models.groups import GroupState
 from airflow_kafka_groups.observe.patterns import GroupFilter, check_patterns
 from airflow_kafka_groups.observe.protocols import selected_of, within_reach
 

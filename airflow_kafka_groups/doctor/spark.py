@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from airflow_kafka_groups.doctor.finding import Report
-from airflow_kafka_groups.spark.spark_versions import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
+from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR, OLDEST_JAVA, TESTED_SPARK
 
 _ELSEWHERE = "Nothing, where Spark runs on other machines, or where clean-ups run without it."
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from airflow_kafka_groups.doctor.airflow_settings import executors_elsewhere
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.durable_files import (
     create_file,
     is_exclusive,
@@ -18,7 +19,6 @@ from airflow_kafka_groups.storage.durable_files import (
     remove_folder,
 )
 from airflow_kafka_groups.storage.layout import StoragePath
-from airflow_kafka_groups.storage.storage_access import EXCLUSIVE_REMEDY
 
 PROBE_FOLDER = "_doctor"
 FEW_BYTES = 1_000_000_000

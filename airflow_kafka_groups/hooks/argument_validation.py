@@ -24,7 +24,7 @@ from typing import Any, Generic, ParamSpec, Self, TypeVar, overload
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks import json_templates, rendered_names
 from airflow_kafka_groups.hooks.json_templates import is_template, listed
-from airflow_kafka_groups.hooks.own_delimiters import require_rendered
+from airflow_kafka_groups.hooks.rendered_names import require_rendered
 from airflow_kafka_groups.storage.url_secrets import has_secret
 
 P = ParamSpec("P")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.kafka.admin.results import GroupListings, GroupResults
     from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-    from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+    from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
     from airflow_kafka_groups.kafka.models import (
         Broker,
         CoordinatorType,
@@ -129,7 +129,7 @@ class KafkaGroupsHook(BaseHook):
         Raises ``ConfigurationError`` naming a setting that a file cannot contain, such as tokens from Python code in
         Airflow.
         """
-        from airflow_kafka_groups.hooks.connection.source_settings import write_source_settings
+        from airflow_kafka_groups.hooks.connection.java_properties import write_source_settings
 
         return write_source_settings(self.settings, path)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MaintenanceError, StorageError
-from airflow_kafka_groups.spark.contracts_jobs import WITHOUT_SPARK
+from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.storage.layout import StoragePath
 
 _NEED_SPARK = ("--table", "--observations-table", "--commit-history", "--kafka-properties")
@@ -53,9 +53,8 @@ def run_plain_job(arguments: Sequence[str], base: StoragePath, why: str) -> dict
     """
     from airflow_kafka_groups import exceptions as errors
     from airflow_kafka_groups.spark.session_on_demand import NoSession
+    from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
     from airflow_kafka_groups.storage.job_storage import JobStorage
-    from airflow_kafka_groups.storage.local_storage import LocalStorage
-    from airflow_kafka_groups.storage.storage import Storage
 
     name, *options = arguments
     job = import_module(f"airflow_kafka_groups.spark.jobs.{name}")

@@ -46,14 +46,7 @@ def _open_object_store(field: str, text: str) -> StoragePath:
     from airflow.sdk import ObjectStoragePath
     from airflow.sdk.io import has_fs
 
-    from airflow_kafka_groups.storage.storage_access import (
-        OBJECT_STORES,
-        S3,
-        SUPPORTED,
-        described,
-        remedy_of,
-        without_secrets,
-    )
+    from airflow_kafka_groups.storage.access import OBJECT_STORES, S3, SUPPORTED, described, remedy_of, without_secrets
 
     if urlsplit(text).scheme not in OBJECT_STORES:
         raise ConfigurationError(field, text, SUPPORTED)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow_kafka_groups.storage.ids import parse_time
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.paths import parse_time
 
 AUTO, OFF, REQUIRED = "auto", "off", "required"
 COMMIT_LOG_MODES = (AUTO, OFF, REQUIRED)

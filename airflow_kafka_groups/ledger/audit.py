@@ -12,13 +12,12 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.exceptions import JournalError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks
-from airflow_kafka_groups.ledger.journal.columns import end_of
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_of
 from airflow_kafka_groups.ledger.journal.files import read_entry
 from airflow_kafka_groups.ledger.journal.history import History, RunRecord
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.storage.file_errors import unless_damaged
+from airflow_kafka_groups.storage.durable_files import unless_damaged
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 
 NO_END = "the run has begun and its end is not recorded: it was interrupted, or it is still running"

@@ -17,14 +17,26 @@ from typing import Any, cast
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
 from airflow_kafka_groups.judge.policy.matching import Decided, demanding_approval
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
-from airflow_kafka_groups.ledger.plan_body import find_rows, read_rows, write_rows
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, KeptGroups, PlannedGroup, PlannedGroups
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, read_header, read_terms
-from airflow_kafka_groups.ledger.seals import body_name, check_body, check_groups, check_header
-from airflow_kafka_groups.storage.digest import digest_of
-from airflow_kafka_groups.storage.durable_files import create_file, list_ids, read_file
-from airflow_kafka_groups.storage.file_errors import unless_damaged
-from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.ledger.plan_rows import (
+    KeptGroup,
+    KeptGroups,
+    PlannedGroup,
+    PlannedGroups,
+    find_rows,
+    read_rows,
+    write_rows,
+)
+from airflow_kafka_groups.ledger.sealed_plan import (
+    SealedPlan,
+    body_name,
+    check_body,
+    check_groups,
+    check_header,
+    read_header,
+    read_terms,
+)
+from airflow_kafka_groups.storage.durable_files import create_file, list_ids, read_file, unless_damaged
+from airflow_kafka_groups.storage.formats import FORMAT, digest_of
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
 from airflow_kafka_groups.storage.paths import PLANS
 

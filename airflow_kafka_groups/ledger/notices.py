@@ -23,14 +23,13 @@ from airflow_kafka_groups.judge.policy.matching import Decided, RulesBefore
 from airflow_kafka_groups.judge.policy.notice import Notice, is_of_this_idle_time
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models.group_types import GroupType
+from airflow_kafka_groups.kafka.models.groups import GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.journal.files import Entry, create_entry, journal_folder, numbers_of, read_entry
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup
-from airflow_kafka_groups.storage.durable_files import list_names
-from airflow_kafka_groups.storage.file_errors import unless_damaged
-from airflow_kafka_groups.storage.ids import is_id, parse_time, time_of
+from airflow_kafka_groups.storage.durable_files import list_names, unless_damaged
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.paths import is_id, parse_time, time_of
 
 KIND = "notices"
 _ALL, _CHANGED = "marks", "changed"

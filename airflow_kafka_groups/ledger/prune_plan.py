@@ -11,12 +11,9 @@ from enum import StrEnum
 from typing import Any, ClassVar
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, PlanError
-from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, read_header, read_terms
-from airflow_kafka_groups.ledger.seals import check_header
-from airflow_kafka_groups.storage.digest import digest_of, is_digest
-from airflow_kafka_groups.storage.durable_files import create_file
-from airflow_kafka_groups.storage.file_errors import unless_damaged
-from airflow_kafka_groups.storage.formats import FORMAT
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, check_header, read_header, read_terms
+from airflow_kafka_groups.storage.durable_files import create_file, unless_damaged
+from airflow_kafka_groups.storage.formats import FORMAT, digest_of, is_digest
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, json_bytes
 
 KIND = "prune-topics"

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple, cast
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.judge.evidence import NOT_REPORTED, Evidence
 from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, latest_manifest, load_manifest, snapshot_ids
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema, utc_times
 from airflow_kafka_groups.storage.arrow_values import in_one_piece, literal, release_unused
-from airflow_kafka_groups.storage.columns import FORECAST_COLUMNS, VERDICT_COLUMNS
-from airflow_kafka_groups.storage.durable_files import list_ids, list_names
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.durable_files import list_ids, list_names, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, is_of_storage, storage_errors
 from airflow_kafka_groups.storage.paths import TableName, is_data_file, summaries
+from airflow_kafka_groups.storage.schemas import FORECAST_COLUMNS, VERDICT_COLUMNS, arrow_schema, utc_times
 
 _REQUIRED = [column for column in VERDICT_COLUMNS if column not in FORECAST_COLUMNS]
 _TIMES = ("idle_since", "observed_at")

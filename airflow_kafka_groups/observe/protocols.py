@@ -17,7 +17,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.models.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
 from airflow_kafka_groups.observe.patterns import DEFAULT_PROTECTED, GroupFilter, protecting
 
 V = TypeVar("V")

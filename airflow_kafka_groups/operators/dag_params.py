@@ -3,6 +3,11 @@
 Defaults come from the environment variable ``KAFKA_GROUPS_DEFAULTS``, a JSON object such as ``{"kafka_groups_conn_id":
 "prod", "storage_path": "s3a://bucket/groups", "exclude": ["team-a.*"], "dry_run": false}``. Scheduled runs use them,
 and the form shows them. An unknown name is an error of the DAG file, so that a misspelt ``exclude`` is noticed.
+
+A check of a run's configuration for keys that are no parameter of its DAG, such as a misspelt ``exclude``.
+
+Airflow ignores such a key, and the run then uses the parameter's default. It ignores all of them where ``[core]
+dag_run_conf_overrides_params`` is off. Pass the check as ``pre_execute``, in ``default_args`` for all tasks of a DAG.
 """
 
 from __future__ import annotations
@@ -10,20 +15,25 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from airflow.sdk import Param, conf
-from airflow.sdk.exceptions import ParamValidationError
+from airflow.sdk.exceptions import AirflowFailException, ParamValidationError
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import optional, read_mapping, read_place, read_text
 from airflow_kafka_groups.hooks.floors import DEFAULT_CONNECTION, DEFAULTS
 from airflow_kafka_groups.operators.support.dag_form import CLEANUP_FORM, OTHER_FORMS, SPARK_DEFAULTS, checked_defaults
-from airflow_kafka_groups.operators.support.spark_conf import read_spark_arguments
-from airflow_kafka_groups.storage.ids import cluster_name_from
+from airflow_kafka_groups.operators.support.spark_connection import read_spark_arguments
+from airflow_kafka_groups.storage.paths import cluster_name_from
 from airflow_kafka_groups.storage.url_secrets import has_secret
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
 
 _SPARK_CONF = {"spark.ui.enabled": "false", "spark.log.level": "WARN"}
 _KNOWN = {**CLEANUP_FORM, **OTHER_FORMS}
@@ -201,3 +211,35 @@ def _check_default(name: str, param: Param) -> None:
     except ParamValidationError as exc:
         why = str(exc).removeprefix("Invalid input for param ").partition("\n")[0]
         raise ConfigurationError(f"{DEFAULTS}.{name}", None, f"is not a value of the form: {why}") from None
+
+
+_SHOWN = 60
+_AIRFLOWS_OWN = frozenset({"openlineage"})
+"""Keys that Airflow's ``TriggerDagRunOperator`` adds."""
+
+
+class UnknownConfError(ConfigurationError, AirflowFailException):
+    """A run's configuration has a key that is no parameter of the DAG; the task is not retried."""
+
+
+def refuse_unknown_conf(context: Context) -> None:
+    """Raise ``UnknownConfError`` if the run's configuration has a key that is no parameter of the DAG, or no effect."""
+    known = sorted(context["dag"].params)
+    conf: Mapping[str, Any] = context["dag_run"].conf or {}
+    params = context.get("params", conf)
+    forget_run(context["dag"].params, getattr(context.get("task"), "params", {}), conf)
+    for name, value in conf.items():
+        if name in _AIRFLOWS_OWN:
+            continue
+        if name not in known:
+            near = get_close_matches(name[:_SHOWN], known, n=1)
+            remedy = f"did you mean {near[0]!r}?" if near else f"known parameters: {', '.join(known)}."
+            why = f"is not a parameter of the DAG; {remedy}"
+        elif params.get(name) != value:
+            why = (
+                "is ignored by this Airflow ([core] dag_run_conf_overrides_params is off): leave it out, or change the "
+                "DAG's default."
+            )
+        else:
+            continue
+        raise UnknownConfError(f"run configuration, key {name[:_SHOWN]!r}", None, f"{why} This task did nothing")

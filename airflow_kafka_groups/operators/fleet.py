@@ -111,8 +111,8 @@ class FleetReportOperator(DeclaredArguments, BaseOperator):
         from airflow_kafka_groups.hooks.storage import open_path
         from airflow_kafka_groups.operators.support.telemetry import update_asset_events
         from airflow_kafka_groups.report.fleet import fleet_totals, fleet_warnings, write_fleet_report
-        from airflow_kafka_groups.storage.ids import new_id
         from airflow_kafka_groups.storage.layout import utc_now
+        from airflow_kafka_groups.storage.paths import new_id
 
         states = self._states(context["ti"])
         runs = [self._run(context["ti"], index, each, states(index)) for index, each in enumerate(self.clusters)]

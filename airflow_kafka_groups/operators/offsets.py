@@ -1,4 +1,7 @@
-"""The operator that lists the committed offsets of many groups in a few requests (KIP-709), as a snapshot."""
+"""The operator that lists the committed offsets of many groups in a few requests (KIP-709), as a snapshot.
+
+The operator that measures the lag of many groups in a few requests.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedError, KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.hooks.argument_validation import Argument, sets_arguments
-from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_patterns, read_switch
+from airflow_kafka_groups.hooks.arguments import optional, read_group_ids, read_integer, read_patterns, read_switch
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.operators.support.base import StoredOperator, collection_paused, first_failures
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.operators.support.base import (
+    KafkaGroupsOperator,
+    StoredOperator,
+    collection_paused,
+    first_failures,
+)
+from airflow_kafka_groups.shown import one_line, storable
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
+    from airflow_kafka_groups.kafka import AdminClient
+    from airflow_kafka_groups.kafka.admin.lag import GroupLag
+    from airflow_kafka_groups.kafka.admin.results import GroupResults
+    from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 
 class ListGroupOffsetsOperator(StoredOperator):
@@ -146,3 +159,106 @@ class ListGroupOffsetsOperator(StoredOperator):
         if self.fail_on_error and summary.failed_groups:
             failed = {group_id: KafkaGroupsError(reason) for group_id, reason in summary.failed.items()}
             raise GroupsFailedError(failed, summary.groups, summary.failed_groups)
+
+
+FIRST_GROUPS = 100
+"""The number of groups in the XCom, those with the largest lag first."""
+
+
+class ListGroupLagOperator(KafkaGroupsOperator):
+    """Measure the lag of all or given groups, and report those with more than ``max_lag``.
+
+    :param group_ids: the groups; ``None`` (default) for all groups of the cluster. Duplicates are ignored (templated).
+    :param include: patterns of the groups if ``group_ids`` is not passed. Default: all (templated).
+    :param exclude: patterns of the groups to leave out if ``group_ids`` is not passed. Default: none (templated).
+    :param max_lag: maximum acceptable total lag of a group, in messages. Default 0 (templated).
+    :param fail_if_lagging: fail the task if a group lags more. Default false: it is in the result.
+
+    Returns ``{"groups", "total_lag", "total_lost", "lagging", "lagging_groups": {group: lag}, "unknown",
+    "unknown_groups": {group: reason}}``, with the 100 most lagging groups and the first 20 with unknown lag: they
+    cannot be read, a commit is beyond the end, a log end is unknown, or a group in ``group_ids`` has no committed
+    offset or does not exist. ``total_lost`` counts the records that were removed unread: they are no lag, since nobody
+    can read them. Fails if a broker did not answer the listing of all groups.
+    """
+
+    group_ids = Argument(optional(read_group_ids))
+    include = Argument(read_patterns)
+    exclude = Argument(read_patterns)
+    max_lag = Argument(read_integer)
+    fail_if_lagging = Argument(read_switch, templated=False)
+
+    @sets_arguments
+    def __init__(
+        self,
+        *,
+        group_ids: Sequence[str] | str | None = None,
+        include: Sequence[str] | str = ("*",),
+        exclude: Sequence[str] | str = (),
+        max_lag: int | str = 0,
+        fail_if_lagging: bool = False,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+
+    @collection_paused
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Measure with one client."""
+        from airflow_kafka_groups.observe.protocols import selected_groups, why_short, within_reach
+
+        chosen = GroupFilter(self.include, self.exclude)
+
+        async def measure(admin: AdminClient) -> GroupResults[GroupLag]:
+            wanted = self.group_ids
+            if wanted is None:
+                wanted = await selected_groups(admin, chosen, with_offsets=True)
+            found = await admin.list_consumer_group_lag(wanted)
+            if self.group_ids is None:
+                found = within_reach(found, self.hook.settings.protected_groups)
+            if (warning := await why_short(admin, "These lags may lack")) is not None:
+                self.log.warning("%s", warning)
+            return found
+
+        return self._summary(context, self.hook.run(measure))
+
+    def _summary(self, context: Context, found: GroupResults[GroupLag]) -> dict[str, Any]:
+        from airflow_kafka_groups.operators.support.telemetry import gauges, update_asset_events
+
+        lags: dict[str, int] = {}
+        unknown: dict[str, str] = {group_id: str(error) for group_id, error in found.failed.items()}
+        for group_id, lag in found.succeeded.items():
+            if self.group_ids is not None and not lag.committed_partitions:  # brokers answer so for any name
+                unknown[group_id] = "it has no committed offset: it does not exist, or has committed nothing yet"
+            elif lag.messages is None:
+                unknown[group_id] = "a commit is beyond the end of its log, or a log end is unknown"
+            else:
+                lags[group_id] = lag.messages
+        most = sorted(lags, key=lambda group_id: (-lags[group_id], group_id))
+        lagging = {group_id: lags[group_id] for group_id in most if lags[group_id] > self.max_lag}
+        counts = {
+            "groups": len(found),
+            "total_lag": sum(lags.values()),
+            "total_lost": sum(lag.lost or 0 for lag in found.succeeded.values()),
+            "lagging": len(lagging),
+            "unknown": len(unknown),
+        }
+        gauges(
+            self.kafka_groups_conn_id,
+            {
+                "lag.total": counts["total_lag"] if lags or not unknown else None,
+                "lag.max": max(lags.values(), default=None if unknown else 0),
+                "lag.lagging_groups": len(lagging),
+                "lag.unknown_groups": len(unknown),
+            },
+        )
+        update_asset_events(self, context, counts)
+        self.log.info("%(groups)d groups, lag %(total_lag)d; %(lagging)d lag too much, %(unknown)d unknown", counts)
+        for group_id in list(lagging)[:20]:
+            self.log.warning("Lag of %s: %d messages", one_line(group_id), lagging[group_id])
+        if lagging and self.fail_if_lagging:
+            errors = {
+                group_id: KafkaGroupsError(f"lag {lag}, must be at most {self.max_lag}")
+                for group_id, lag in lagging.items()
+            }
+            raise GroupsFailedError(errors, len(found))
+        first = {group_id: lagging[group_id] for group_id in list(lagging)[:FIRST_GROUPS]}
+        return {**counts, "lagging_groups": storable(first), "unknown_groups": first_failures(unknown)}

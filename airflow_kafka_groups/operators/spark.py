@@ -22,15 +22,16 @@ from airflow_kafka_groups.hooks.arguments import (
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.storage import open_path
 from airflow_kafka_groups.judge.evidence import COMMIT_LOG_MODES, OFF, REQUIRED
-from airflow_kafka_groups.kafka.transport.private_folder import private_folder
+from airflow_kafka_groups.kafka.transport.security import private_folder
 from airflow_kafka_groups.operators.offset_changes import _OffsetChangeOperator
 from airflow_kafka_groups.operators.support.base import KafkaGroupsOperator, StoredOperator
-from airflow_kafka_groups.operators.support.spark_conf import hide_conf, read_spark_arguments
 from airflow_kafka_groups.operators.support.spark_connection import (
     PROGRESS,
     connection_extra,
     deploy_mode,
     driver_env,
+    hide_conf,
+    read_spark_arguments,
     submit_hook,
     why_not_here,
     wrong_argument,

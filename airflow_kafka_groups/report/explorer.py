@@ -11,7 +11,7 @@ from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.plan_rows import PlanRows
 from airflow_kafka_groups.report.facts import JudgedGroup
 from airflow_kafka_groups.report.merging import KEPT_IN_ORDER, NOT_REACHED
-from airflow_kafka_groups.report.parts import words_of
+from airflow_kafka_groups.report.page import words_of
 from airflow_kafka_groups.shown import MOST, shortened
 
 MOST_ROWS = 20_000

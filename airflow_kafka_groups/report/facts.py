@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from airflow_kafka_groups.exceptions import MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
-from airflow_kafka_groups.ledger.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest

@@ -10,8 +10,7 @@ from markupsafe import Markup
 from airflow_kafka_groups.judge.evidence import recorded_sentence
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.report.page import part
-from airflow_kafka_groups.report.parts import SHOWN, duration
+from airflow_kafka_groups.report.page import SHOWN, duration, part
 
 
 def families_section(plan: DeletionPlan) -> Markup:

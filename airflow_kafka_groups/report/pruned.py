@@ -17,12 +17,10 @@ from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan, load_prune_plan
 from airflow_kafka_groups.report.groups import restore_line
 from airflow_kafka_groups.report.merging import merge_outcomes
-from airflow_kafka_groups.report.page import part
-from airflow_kafka_groups.report.parts import SHOWN
+from airflow_kafka_groups.report.page import SHOWN, part
 from airflow_kafka_groups.storage.durable_files import list_ids
-from airflow_kafka_groups.storage.ids import time_of
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import PRUNE_PLANS
+from airflow_kafka_groups.storage.paths import PRUNE_PLANS, time_of
 
 SHOWN_DAYS = 30
 MOST_PLANS = 100

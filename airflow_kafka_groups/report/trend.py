@@ -10,8 +10,7 @@ from markupsafe import Markup
 from airflow_kafka_groups.judge.verdict_names import KeptName
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.report.charts import run_labels, verdicts_over_time
-from airflow_kafka_groups.report.page import render
-from airflow_kafka_groups.report.parts import words_of
+from airflow_kafka_groups.report.page import render, words_of
 from airflow_kafka_groups.report.svg import Series, columns
 from airflow_kafka_groups.report.trend_points import MOST_FAMILIES, MOST_RUNS, TrendPoint
 

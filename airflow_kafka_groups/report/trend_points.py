@@ -19,12 +19,10 @@ from airflow_kafka_groups.ledger.audit import records_of_plan
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan
 from airflow_kafka_groups.report.merging import merge_outcomes, runs_that_count
 from airflow_kafka_groups.shown import shortened
-from airflow_kafka_groups.storage.durable_files import list_ids, read_file
+from airflow_kafka_groups.storage.durable_files import list_ids, read_file, read_json
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.storage.ids import is_id, parse_time
-from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, parse_json, write_json
-from airflow_kafka_groups.storage.paths import PLANS, REPORTS, TREND
+from airflow_kafka_groups.storage.paths import PLANS, REPORTS, TREND, is_id, parse_time
 
 log = logging.getLogger(__name__)
 

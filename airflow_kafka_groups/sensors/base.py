@@ -139,7 +139,7 @@ class KafkaGroupsSensor(DeclaredArguments, BaseSensorOperator):
             return super().execute(context)
         if self._first_poke(context):
             return None
-        from airflow_kafka_groups.triggers.codec import condition_to_json
+        from airflow_kafka_groups.triggers.clients import condition_to_json
         from airflow_kafka_groups.triggers.poll import ConditionTrigger
 
         condition = condition_to_json(self.asked)

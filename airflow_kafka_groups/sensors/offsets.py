@@ -79,8 +79,7 @@ class ListGroupOffsetsSensor(KafkaGroupsSensor):
 
     def condition(self) -> Condition:
         """Return the condition."""
-        from airflow_kafka_groups.triggers.conditions import LagAtMost, OffsetsReached
-        from airflow_kafka_groups.triggers.group_conditions import EndReached
+        from airflow_kafka_groups.triggers.conditions import EndReached, LagAtMost, OffsetsReached
 
         any_group = self.require == "any"
         if self.targets is not None:

@@ -2,6 +2,8 @@
 
 The table has the job's columns and two more: whose rows they are, and which snapshot, run or archive they are of. It is
 partitioned by both. A run replaces its own partitions and no others, so a run that is repeated doubles nothing.
+
+The table of the session's catalogue that has the observations of complete snapshots.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
+from airflow_kafka_groups.judge.staleness.judging import JudgedHistory
 from airflow_kafka_groups.spark import options
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA, read_stored
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_kept, settings_of_write
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
 
@@ -186,3 +190,24 @@ class CatalogueTable:
                     f"the table {self.name} has {found.get(partition, 0)} rows where {keys}, and {count} were written: "
                     "another program writes there. Run the job again"
                 )
+
+
+def add_observations(spark: SparkSession, judged: JudgedHistory, table: CatalogueTable, cluster: str) -> None:
+    """Write the observations that a table lacks, such as those of a killed run, and those that were made again.
+
+    The latter are of other rows. Those of an incomplete snapshot, or of named groups, stay out, also if it is judged
+    itself: groups that it lacks would seem to be gone, and no column tells why.
+    """
+    there, complete, store = table.counts(cluster), judged.complete, judged.store
+    again = {name for name, each in complete.items() if name in store.reduced and each.groups}
+    lacking = {name: each for name, each in complete.items() if there.get(name, 0) != each.groups or name in again}
+    sizes = {name: each.groups for name, each in lacking.items()}
+    if sizes:
+        rows = _read(spark, store.files(lacking.values())).withColumn("snapshot_id", F.col("run_id"))
+        table.replace(cluster, rows, sizes)
+
+
+def _read(spark: SparkSession, files: list[str]) -> DataFrame:
+    if not files:
+        return spark.createDataFrame([], OBSERVATION_SCHEMA)
+    return read_stored(spark).parquet(*files)

@@ -1,12 +1,33 @@
-"""DataFrames: the schemas of the stored tables, made from ``contracts.columns``, and how these are read."""
+"""DataFrames: the schemas of the stored tables, made from ``contracts.columns``, and how these are read.
+
+Functions that Spark's tasks run without this package: executors need pyarrow and numpy, and no more.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from types import ModuleType
+from typing import Any
+
+from pyspark import cloudpickle
 from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from airflow_kafka_groups.storage import columns as stored
-from airflow_kafka_groups.storage.columns import Columns
+from airflow_kafka_groups.storage import schemas as stored
+from airflow_kafka_groups.storage.schemas import Columns
+
+
+def by_value(
+    function: Callable[[Iterable[Any]], Iterator[Any]], *modules: ModuleType
+) -> Callable[[Iterable[Any]], Iterator[Any]]:
+    """Return a function over Arrow batches that is shipped by value.
+
+    :param modules: its module, and the others of this package that it needs.
+    """
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
+    return function
+
 
 _HEADER = StructType().add("key", "string").add("value", "binary")
 _TYPES: dict[str, DataType | str] = {"int32": "integer", "int64": "long", "headers": ArrayType(_HEADER)}

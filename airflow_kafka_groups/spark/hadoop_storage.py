@@ -1,4 +1,7 @@
-"""Every storage but a local disk, through Hadoop's FileSystem as Spark does it: s3a, gs, abfss and hdfs."""
+"""Every storage but a local disk, through Hadoop's FileSystem as Spark does it: s3a, gs, abfss and hdfs.
+
+A check that executors see what the driver writes.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +17,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import StorageError, first_line
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.session.settings import jvm_of
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.spark.session.settings import jvm_of, runs_locally
+from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
 
 _CREATES_AT_ONCE = frozenset({"s3a", "s3", "s3n", "gs"})
 """Object stores: a file appears when it is complete, and its creation can be conditional. Others rename."""
@@ -154,3 +156,29 @@ def _remedy(root: str) -> str:
             "spark.hadoop.fs.s3.impl=org.apache.hadoop.fs.s3a.S3AFileSystem, with the package hadoop-aws"
         )
     return "Check the path, and that Spark has the connector of this storage (--packages) and its credentials"
+
+
+def require_shared(spark: SparkSession, path: str) -> None:
+    """Verify that executors on other machines can access the local folder of a job's output.
+
+    Tasks that write to their own disks leave a folder that looks complete but is empty on the driver.
+
+    :param spark: the session; with a local master, or a path on any other storage, nothing is tested.
+    :param path: the output. A small file next to it is written, read by an executor, and deleted.
+
+    Raises ``StorageError`` if executors cannot read what the driver writes.
+    """
+    storage = storage_of(spark, path)
+    if not storage.is_local or runs_locally(spark):
+        return
+    seen = storage.beside(path, f"kafka-groups-shared-{uuid.uuid4().hex}")
+    storage.write_text(seen, "seen\n")
+    try:
+        spark.read.text(seen).collect()
+    except SPARK_ERRORS as exc:
+        raise StorageError(
+            f"{path} is on the driver's own disk: the executors do not see what is written there ({first_line(exc)}). "
+            "Give a storage that all machines reach, such as s3a:// or hdfs://, or a path that all have mounted"
+        ) from exc
+    finally:
+        storage.delete_file(seen)

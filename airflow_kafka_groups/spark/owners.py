@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.exceptions import ArgumentError, first_line
-from airflow_kafka_groups.judge.partitions import UNOWNED
+from airflow_kafka_groups.judge.lag import UNOWNED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

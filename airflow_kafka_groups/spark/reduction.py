@@ -12,18 +12,20 @@ import pyarrow as pa
 from pyspark.sql import Row, SparkSession
 
 from airflow_kafka_groups.exceptions import SnapshotError, first_line
-from airflow_kafka_groups.judge.staleness.observations import CARRIED, REDUCED_SCHEMA, combined, reduce_batches
-from airflow_kafka_groups.judge.staleness.reduction import Reduction
-from airflow_kafka_groups.observe.history.manifests import half_written
-from airflow_kafka_groups.observe.history.snapshots import History, rows_of
-from airflow_kafka_groups.spark.by_value import by_value
+from airflow_kafka_groups.judge.staleness.observations import (
+    CARRIED,
+    REDUCED_SCHEMA,
+    Reduction,
+    combined,
+    reduce_batches,
+)
+from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.frames import WHOLE
+from airflow_kafka_groups.spark.frames import WHOLE, by_value
 from airflow_kafka_groups.spark.session.preflight import require_arrow
 from airflow_kafka_groups.spark.session.settings import runs_locally, settings_kept
+from airflow_kafka_groups.storage.job_files import Storage, Workers
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.workers import Workers
 
 _ROWS_AT_ONCE = 100_000_000
 _FILES_AT_ONCE = "spark.sql.execution.arrow.maxRecordsPerBatch"

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.exceptions import JobError, first_line
 from airflow_kafka_groups.spark.logs import logged
-from airflow_kafka_groups.spark.session.packages import require_pyspark
+from airflow_kafka_groups.spark.session.preflight import require_pyspark
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +89,7 @@ class SessionOnDemand(AbstractContextManager["SessionOnDemand"]):
         Raises ``StorageError`` if they cannot read what the driver writes.
         """
         if (spark := self.of_cluster()) is not None:
-            from airflow_kafka_groups.spark.shared_output import require_shared
+            from airflow_kafka_groups.spark.hadoop_storage import require_shared
 
             require_shared(spark, path)
 

@@ -9,6 +9,10 @@ fsspec do not promise by themselves:
 - Only "not found" means absent. fsspec's ``exists()`` answers False on any error, so it is asked nowhere here; every
   other error of a storage, whatever its class, is a ``StorageError``. So is a 404 that does not say what is missing: a
   proxy that has lost its server answers everything so.
+
+The errors for files of this package that are damaged, or lie where they do not belong.
+
+JSON files of which only "not found" means that there are none; see ``durable_files``.
 """
 
 from __future__ import annotations
@@ -16,16 +20,52 @@ from __future__ import annotations
 import inspect
 import os
 import time
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.exceptions import FileExistsAlreadyError, StorageError
-from airflow_kafka_groups.storage.absence import code_of, listed_by_azure, protocols_of, require_absence
-from airflow_kafka_groups.storage.ids import is_id
-from airflow_kafka_groups.storage.layout import StoragePath, storage_errors
+from airflow_kafka_groups.exceptions import FileExistsAlreadyError, MaintenanceError, StorageError
+from airflow_kafka_groups.storage.access import (
+    AZURE,
+    OBJECT_STORES,
+    S3,
+    SUPPORTED,
+    code_of,
+    listed_by_azure,
+    protocols_of,
+    raised_by,
+    require_absence,
+    without_secrets,
+)
+from airflow_kafka_groups.storage.layout import StoragePath, parse_json, storage_errors
 from airflow_kafka_groups.storage.local_files import create_local, read_local, sync_folder, unless_absent
-from airflow_kafka_groups.storage.storage_access import AZURE, OBJECT_STORES, S3, SUPPORTED
+from airflow_kafka_groups.storage.paths import is_cluster_name, is_id
+
+
+@contextmanager
+def unless_damaged(error: type[MaintenanceError], what: str) -> Iterator[None]:
+    """Raise an error for content that is not as this package writes it, whatever reading it raises.
+
+    :param error: the error to raise.
+    :param what: what is damaged, as the subject of a sentence.
+    """
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, ValueError, OverflowError, RecursionError) as exc:
+        raise error(f"{what} is damaged: {type(exc).__name__}: {exc}") from exc
+
+
+def elsewhere(cluster: object, here: str) -> str:
+    """Return the end of an error about a file that belongs elsewhere: what was done to it, and the remedy.
+
+    :param cluster: the cluster that the file names.
+    :param here: the cluster in whose folder it is.
+    """
+    if cluster == here or not is_cluster_name(cluster):
+        return "it was copied or changed. Restore the file that belongs there"
+    return f"it was copied or renamed. Move it back to the folder {cluster!r}, and pass cluster={cluster!r}"
+
 
 _EXISTS = frozenset({"PreconditionFailed", "412"})
 """Codes of S3 where the condition of a creation does not hold. s3fs knows them by what AWS adds, and others do not."""
@@ -267,3 +307,46 @@ def _fs(path: StoragePath) -> Any:
 
 def _key(path: StoragePath) -> str:
     return str(path.path)  # type: ignore[attr-defined]
+
+
+def read_json(
+    path: StoragePath,
+    what: str,
+    error: type[MaintenanceError],
+    *,
+    has_format: bool = True,
+    part: Callable[[bytes], bytes] = bytes,
+    read: Callable[[StoragePath], bytes | None] | None = None,
+) -> dict[str, Any]:
+    """Read a JSON object.
+
+    :param what: the kind of file for messages, e.g. ``"the plan"``.
+    :param error: raised if the file is missing, incomplete, of a newer format or not a JSON object.
+    :param has_format: whether the file has the field ``format``, and another version is refused. Default true.
+    :param part: returns what to parse of the file's content. Default: all of it.
+    :param read: reads what ``part`` needs of the file. Default: ``read_file``, all of it.
+
+    Raises ``StorageError`` where the storage fails: the file may be there, and a later try may read it.
+    """
+    try:
+        data = (read or read_file)(path)
+    except StorageError as exc:
+        if isinstance(cause := raised_by(exc), IsADirectoryError):
+            raise error(f"{what} cannot be read from {path}: {without_secrets(str(cause))}") from exc
+        raise
+    if data is None:
+        raise error(f"{what} is missing: there is no {path}")
+    return parse_json(part(data), path, what, error, has_format=has_format)
+
+
+def is_there(path: StoragePath) -> bool:
+    """Return whether there is a small file. Not by ``exists``: of many storages, that is false after any error, too.
+
+    Raises ``StorageError``.
+    """
+    try:
+        return read_file(path) is not None
+    except StorageError as exc:
+        if isinstance(raised_by(exc), IsADirectoryError):  # whoever reads it says what is wrong
+            return True
+        raise

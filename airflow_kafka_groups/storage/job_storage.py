@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, KafkaGroupsError, StorageError, first_line
-from airflow_kafka_groups.storage.absence import require_absence
+from airflow_kafka_groups.storage.access import AZURE, require_absence
 from airflow_kafka_groups.storage.durable_files import (
     create_file,
     list_kinds,
@@ -20,9 +20,8 @@ from airflow_kafka_groups.storage.durable_files import (
     remove_file,
     remove_folder,
 )
+from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.layout import StoragePath, storage_errors, write_file
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.storage_access import AZURE
 
 
 class JobStorage(Storage):

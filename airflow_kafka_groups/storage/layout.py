@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import IO, Any, Protocol, TypeAlias
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, StorageError
-from airflow_kafka_groups.storage import ids, paths
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage.access import described, remedy_of
 from airflow_kafka_groups.storage.formats import UnknownFormatError, check_format
 from airflow_kafka_groups.storage.local_files import make_folder, sync_folder_if_possible
-from airflow_kafka_groups.storage.storage_access import described, remedy_of
 
 Clock: TypeAlias = Callable[[], datetime]
 Progress: TypeAlias = Callable[[str, int, int], None]

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow_kafka_groups.storage.formats import FORMAT, check_format
-from airflow_kafka_groups.storage.ids import parse_time
+from airflow_kafka_groups.storage.paths import parse_time
 
 _RETENTION = "offsets_retention_minutes"
 

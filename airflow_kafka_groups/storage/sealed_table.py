@@ -7,10 +7,9 @@ import io
 from typing import Any
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
-from airflow_kafka_groups.storage.columns import Columns
 from airflow_kafka_groups.storage.durable_files import create_file, read_file
 from airflow_kafka_groups.storage.layout import StoragePath
+from airflow_kafka_groups.storage.schemas import Columns, arrow_schema
 
 _ROW_GROUP = 16_384
 

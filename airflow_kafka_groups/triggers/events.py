@@ -201,8 +201,7 @@ class GroupsEventTrigger(BaseEventTrigger):
         from airflow_kafka_groups.hooks.floors import configured_floors
         from airflow_kafka_groups.hooks.storage import open_policy
         from airflow_kafka_groups.observe.patterns import GroupFilter
-        from airflow_kafka_groups.triggers.growth import FamilyGrowth
-        from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
+        from airflow_kafka_groups.triggers.watch import FamilyGrowth, GroupEvent, GroupWatch
 
         return GroupWatch(
             event=GroupEvent(self.event),

@@ -122,7 +122,7 @@ class ConditionTrigger(BaseTrigger):
         yield event
 
     async def _poll(self, shared: SharedClient) -> TriggerEvent:
-        from airflow_kafka_groups.triggers.codec import condition_from_json
+        from airflow_kafka_groups.triggers.clients import condition_from_json
         from airflow_kafka_groups.triggers.conditions import Observer
 
         condition = condition_from_json(self.condition)

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult
 from airflow_kafka_groups.change.deletion.service import delete_by_plan
@@ -40,8 +40,8 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
 from airflow_kafka_groups.ledger.journal import journal
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
 from airflow_kafka_groups.observe.fingerprint import fingerprint
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import new_id
 from tests.bench.scenarios import TOPIC
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import seed_groups

@@ -128,7 +128,7 @@ async def measure_polls(groups: list[str]) -> dict[str, Any]:
 async def measure_triggers(bootstrap: str, groups: list[str]) -> dict[str, Any]:
     """Let a thousand triggers wait, each for a group of its own, and see when they notice that it has caught up."""
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.triggers.codec import condition_to_json
+    from airflow_kafka_groups.triggers.clients import condition_to_json
     from airflow_kafka_groups.triggers.conditions import LagAtMost
     from airflow_kafka_groups.triggers.poll import ConditionTrigger
 

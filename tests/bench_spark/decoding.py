@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, SCAN_SCHEMA, decode
-from airflow_kafka_groups.spark.by_value import by_value
+from airflow_kafka_groups.spark.frames import by_value
 from airflow_kafka_groups.spark.offsets_topic.reading import scan
 from tests.bench_spark.session import start_session, taken
 from tests.histories.offset_records import commit_key, commit_value

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.spark.frames import schema_of
-from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
+from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS
 
 
 class IdleSource(DataSource):

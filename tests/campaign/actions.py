@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, cast
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion import ad_hoc, service
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult

@@ -14,12 +14,13 @@ from unittest.mock import patch
 
 import pyarrow
 
-from airflow_kafka_groups.change.backup import file, planned
+from airflow_kafka_groups.change.backup import file
+from airflow_kafka_groups.change.backup import make_backup as planned
 from airflow_kafka_groups.kafka.models.regexes import RegexSet
 from airflow_kafka_groups.ledger.journal import files, journal
 from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS
 from airflow_kafka_groups.observe import patterns
-from airflow_kafka_groups.storage import ids
+from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.layout import StoragePath
 from tests.campaign.actions import run_steps
 from tests.campaign.ending import check_end

@@ -9,8 +9,9 @@ from typing import Any
 from unittest.mock import patch
 
 from airflow_kafka_groups.change import lease
-from airflow_kafka_groups.change.backup import planned
-from airflow_kafka_groups.change.deletion import recheck, sealed_run, service, work
+from airflow_kafka_groups.change.backup import make_backup as planned
+from airflow_kafka_groups.change.deletion import chunk_loop as work
+from airflow_kafka_groups.change.deletion import recheck, sealed_run, service
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.plan import make_plan, objections
 from airflow_kafka_groups.change.prune_topics import judging

@@ -16,7 +16,8 @@ from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.prune_topics import service, work
+from airflow_kafka_groups.change.prune_topics import recheck as work
+from airflow_kafka_groups.change.prune_topics import service
 from airflow_kafka_groups.change.prune_topics.planning import plan_topics
 from airflow_kafka_groups.change.restore.apply import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore

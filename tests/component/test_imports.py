@@ -107,7 +107,7 @@ import asyncio
 from pathlib import Path
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.hooks import guard
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.ledger.deletion_plan import find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
@@ -116,7 +116,7 @@ from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.backlog import write_backlog
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.report.write import make_report
+from airflow_kafka_groups.report.html import make_report
 from tests.fakes.groups import Ticking
 from tests.component.test_imports import cluster
 from tests.unit.maintenance.scene import LATER, POLICY, delete_plan, layout_in

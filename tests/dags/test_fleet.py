@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 from tests.dags.airflow_env import ROOT
 from tests.dags.test_small_dags import asset_events

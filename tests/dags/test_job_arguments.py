@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.durations import read_duration
 from airflow_kafka_groups.operators.dag_params import LIMITS
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from airflow_kafka_groups.spark.jobs import process_group_backlog
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments
 from tests.dags.airflow_env import ROOT

@@ -96,8 +96,7 @@ def test_the_readme_s_clean_up_is_wired_as_the_shipped_one(dags: dict[str, Any])
     """Same tasks in the same order, each with the shipped arguments: what its form offers, it obeys."""
     from airflow.dag_processing.dagbag import DagBag
 
-    from airflow_kafka_groups.operators.dag_params import dry_run_argument
-    from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+    from airflow_kafka_groups.operators.dag_params import dry_run_argument, refuse_unknown_conf
 
     shipped = DagBag(dag_folder=str(ROOT / "dags" / f"{CLEANUP}.py")).dags[CLEANUP]
     names = {"snapshot": "list_offsets", "judge": "judge_staleness"}

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.dag_params import refuse_unknown_conf
 from tests.dags.runs import shipped_dags
 
 

@@ -8,9 +8,7 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     API_VERSIONS,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -23,6 +21,8 @@ from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     OFFSET_FETCH,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes.apis import ALL_APIS
 

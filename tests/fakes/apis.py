@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+from airflow_kafka_groups.kafka.protocol import api_versions as apis
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 
 ALL_APIS = tuple(found for found in vars(apis).values() if isinstance(found, Api))

@@ -17,9 +17,9 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
+from airflow_kafka_groups.kafka.protocol.api_versions import API_VERSIONS, Api
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import API_VERSIONS, Api
 from tests.fakes import answers
 from tests.fakes.apis import ALL_APIS
 

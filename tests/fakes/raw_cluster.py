@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Self
 
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
+from airflow_kafka_groups.kafka.protocol.api_versions import API_VERSIONS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
-from airflow_kafka_groups.kafka.protocol.protocol_apis import API_VERSIONS, METADATA, OFFSET_FETCH
 from tests.fakes import answers
 
 PARTITIONS_OF_GROUP = 4

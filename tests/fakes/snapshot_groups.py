@@ -10,8 +10,8 @@ from operator import itemgetter
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
-from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS
 from airflow_kafka_groups.storage.manifest import MembersFile, SubscriptionsFile
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
 
 NO_MEMBERS = MembersFile(
     name="none.parquet",

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from airflow_kafka_groups.ledger.verdicts import JudgedBy, Verdicts
-from airflow_kafka_groups.storage.arrow_schema import unchecked_schema
-from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, unchecked_schema
 
 
 class VerdictRow(NamedTuple):

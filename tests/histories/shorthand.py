@@ -12,15 +12,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.judge.partitions import TIMESTAMPS
+from airflow_kafka_groups.judge.lag import TIMESTAMPS
+from airflow_kafka_groups.judge.staleness.judging import judge
 from airflow_kafka_groups.judge.staleness.lives import Life, Lives
 from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.judge.staleness.verdicts import judge
 from airflow_kafka_groups.observe.history.snapshot_rows import parts_of
 from airflow_kafka_groups.observe.offset_values import Timestamp
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema, unchecked_schema
-from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS, SNAPSHOT_COLUMNS, VERDICT_COLUMNS
+from airflow_kafka_groups.storage.schemas import (
+    OBSERVATION_COLUMNS,
+    SNAPSHOT_COLUMNS,
+    VERDICT_COLUMNS,
+    arrow_schema,
+    unchecked_schema,
+)
 
 # Every column may be null here: a test writes rows that lack a required one.
 ARROW_SCHEMA = unchecked_schema(SNAPSHOT_COLUMNS)

@@ -19,9 +19,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
+from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary, take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
-from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
 from airflow_kafka_groups.storage.layout import Layout
 from tests.dags.airflow_env import prepare_airflow
 from tests.integration.conftest import config_of, connection_client

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.admin.readiness import MoveStatus, judge_readiness
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.kafka.protocol.releases import oldest_release
+from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.workload.groups import commit_offsets

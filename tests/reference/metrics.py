@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from airflow_kafka_groups.operators.support import telemetry
-from airflow_kafka_groups.report.openmetrics import METRIC_FAMILIES, PREFIX
+from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, PREFIX
 from tests.reference.markdown import page, table
 from tests.reference.sent_metrics import SENT_METRICS
 

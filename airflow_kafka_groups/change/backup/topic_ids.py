@@ -18,8 +18,8 @@ from airflow_kafka_groups.kafka.models import GroupOffsets
 from airflow_kafka_groups.observe.protocols import BackupAdmin, read_offsets
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader
 from airflow_kafka_groups.shown import one_line
-from airflow_kafka_groups.storage.ids import is_id
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import is_id
 
 NOT_KNOWN = ""
 """The id of a topic that had none, or was not known, when its offsets were read, and has one now."""

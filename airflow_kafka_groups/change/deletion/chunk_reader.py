@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reading, Reason, decide
 from airflow_kafka_groups.change.deletion.unseen import Judged, by_unseen_offsets
 from airflow_kafka_groups.exceptions import MaintenanceError

@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupListing, GroupOffsets, GroupState, GroupType
-from airflow_kafka_groups.kafka.models.group_types import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
+from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, ELIGIBLE_TYPES, JUDGED_TYPES
 from airflow_kafka_groups.ledger.plan_rows import PlannedFacts, PlannedGroup
 from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
 

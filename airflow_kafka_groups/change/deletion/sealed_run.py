@@ -22,14 +22,13 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkedDeletion, ChunkWork
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclude
 from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
-from airflow_kafka_groups.change.deletion.loop import ChunkedDeletion
 from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.verify import Verification, settle
-from airflow_kafka_groups.change.deletion.work import ChunkWork
 from airflow_kafka_groups.change.lease import RECENT, LeaseGuard, lease_record, other_leases
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -43,8 +42,8 @@ from airflow_kafka_groups.ledger.journal.journal import Journal, RunJournal
 from airflow_kafka_groups.ledger.outcomes import DeletionReport, GroupOutcome, Outcome
 from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_all_seen, require_here
 from airflow_kafka_groups.observe.protocols import BackupAdmin
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
+from airflow_kafka_groups.storage.paths import new_id
 
 Exclusions = Callable[[History], dict[str, Decision]]
 """Returns what is kept whatever is found, by the journal as it is when the run has begun."""

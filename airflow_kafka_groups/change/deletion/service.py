@@ -12,19 +12,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from airflow_kafka_groups.change.backup.file import Backup, find_backup
-from airflow_kafka_groups.change.backup.groups import BackupEntry
-from airflow_kafka_groups.change.backup.planned import require_backup_of
-from airflow_kafka_groups.change.deletion.guards.exclusions import spare_new
+from airflow_kafka_groups.change.backup.file import Backup, BackupEntry, find_backup
+from airflow_kafka_groups.change.backup.make_backup import require_backup_of
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
+from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records, spare_new
 from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
 from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
-from airflow_kafka_groups.change.deletion.guards.records import kept_by_records
 from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Exclusions, SealedRun
 from airflow_kafka_groups.change.deletion.unseen import offsets_in_snapshot
 from airflow_kafka_groups.change.deletion.verify import Verification, compare_present, verify_deleted
-from airflow_kafka_groups.change.deletion.work import ChunkWork
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.kafka.admin.results import GroupListings
@@ -33,7 +31,7 @@ from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND, DeletionPlan, load_plan
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import History
-from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry, groups_of
+from airflow_kafka_groups.change.backup.file import BackupEntry, groups_of
 from airflow_kafka_groups.change.deletion.recheck import Decision, Expected, Reason, keep
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetSpec, TopicPartition

@@ -14,8 +14,14 @@ from enum import StrEnum
 
 from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.ledger.moves import read_unless_move, without_moves
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, KINDS
+from airflow_kafka_groups.ledger.keep_alive_records import (
+    KAFKA_CLUSTER_ID,
+    KEPT_AT,
+    KEPT_UNTIL,
+    KINDS,
+    read_unless_move,
+    without_moves,
+)
 from airflow_kafka_groups.report.page import HEAD
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.durable_files import (
@@ -23,13 +29,12 @@ from airflow_kafka_groups.storage.durable_files import (
     list_names,
     local_path,
     read_file,
+    read_json,
     remove_file,
     remove_folder,
 )
-from airflow_kafka_groups.storage.ids import ID, is_id, parse_time, time_of
-from airflow_kafka_groups.storage.json_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import TableName
+from airflow_kafka_groups.storage.paths import ID, TableName, is_id, parse_time, time_of
 
 
 class FileKind(StrEnum):

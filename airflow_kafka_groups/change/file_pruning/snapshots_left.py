@@ -20,11 +20,19 @@ from airflow_kafka_groups.ledger.journal.files import read_few
 from airflow_kafka_groups.observe.snapshot.cluster_folders import may_be_of, other_folders
 from airflow_kafka_groups.observe.snapshot.later_snapshots import PLANNED_WITHIN, SLOWEST
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest, snapshot_ids
-from airflow_kafka_groups.storage.durable_files import list_ids
-from airflow_kafka_groups.storage.ids import CLOCK_SLACK, is_id, parse_time, time_of, time_prefix
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.durable_files import list_ids, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
-from airflow_kafka_groups.storage.paths import PLANS, PRUNE_PLANS, TableName, summaries
+from airflow_kafka_groups.storage.paths import (
+    CLOCK_SLACK,
+    PLANS,
+    PRUNE_PLANS,
+    TableName,
+    is_id,
+    parse_time,
+    summaries,
+    time_of,
+    time_prefix,
+)
 
 _MOST_READ = 1_000
 """The most manifests of a folder that are read to know that none is of a cluster: with more, one may be."""

@@ -5,34 +5,185 @@ others; wait, so that a client that commits without membership shows itself; rec
 left alone; read again, and keep away from every group that has members or moved; commit, as long as that reading is not
 too old; read back. Where only a membership puts the brokers off, join and leave (if allowed), and read once more.
 Record the results.
+
+What a keep-alive run is asked for: plain arguments, checked. The operator, the command and a policy all make one.
+
+The results of a keep-alive run: one outcome per group, and what somebody has to look at.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from functools import partial
 from typing import Any, Protocol
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
-from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.change.keep_alive.results import GroupKeepAlive, KeepAliveOutcome, KeepAliveReport
 from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
+from airflow_kafka_groups.change.restore.current_logs import Unread, why_kept
 from airflow_kafka_groups.change.restore.recorded import change_recorded
-from airflow_kafka_groups.change.restore.why_kept import Unread, why_kept
+from airflow_kafka_groups.checks import check_integer, check_number
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.judge.broker_clock import BrokerClock, Remedy, remedy_for
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.client import OFFSETS_RETENTION, OffsetsRetention
+from airflow_kafka_groups.kafka.membership.brief import ASSIGNORS
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState
 from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KEPT_UNTIL, WHAT, last_kept
+from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
 from airflow_kafka_groups.observe.protocols import committed_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time
-from airflow_kafka_groups.storage.layout import Layout, Progress, ignore_progress, utc_now
+from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAliveRequest:
+    """The groups to keep alive, and how. Raises ``ConfigurationError`` for invalid values.
+
+    :param group_ids: the groups by name. Pass these or ``include``.
+    :param include: patterns of the groups, see ``patterns``.
+    :param exclude: patterns of groups to leave out of ``include``. Default: none.
+    :param allow_membership: join and leave classic groups that had members, for which a commit does not help. It adds
+        to the group's generation. Default false: such groups are reported.
+    :param assignors: the assignors that the brief member offers. Default: those of Kafka's own clients.
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``, for clusters that do not report it; a
+        smaller value than the brokers' counts. Default: the brokers'.
+    :param margin_seconds: a group is due when it has at most this time left. Default: a third of the retention, and at
+        least two intervals.
+    :param interval_seconds: the time between two runs. Default: not known.
+    :param observe_seconds: the time between two readings of a group that must be equal. Default 10.
+    """
+
+    group_ids: tuple[str, ...] = ()
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    allow_membership: bool = False
+    assignors: tuple[str, ...] = ASSIGNORS
+    offsets_retention_minutes: int | None = None
+    margin_seconds: float | None = None
+    interval_seconds: float | None = None
+    observe_seconds: float = 10.0
+
+    def __post_init__(self) -> None:
+        if bool(self.group_ids) == bool(self.include) or (self.group_ids and self.exclude):
+            raise ConfigurationError(
+                "group_ids, include", None, "name the groups, or give patterns (and exclude): one of the two"
+            )
+        ids = check_group_ids(self.group_ids, allow_empty=True)
+        object.__setattr__(self, "group_ids", tuple(ids))
+        patterns = GroupFilter(self.include, self.exclude)
+        object.__setattr__(self, "include", patterns.include)
+        object.__setattr__(self, "exclude", patterns.exclude)
+        assignors = tuple(dict.fromkeys(self.assignors))
+        if not assignors or not all(assignors):
+            raise ConfigurationError("assignors", self.assignors, "must be names of assignors, such as ['range']")
+        object.__setattr__(self, "assignors", assignors)
+        if self.offsets_retention_minutes is not None:
+            check_integer(
+                "offsets_retention_minutes",
+                self.offsets_retention_minutes,
+                1,
+                "must be a number of minutes, at least 1",
+            )
+        if check_number("observe_seconds", self.observe_seconds) < 0:
+            raise ConfigurationError("observe_seconds", self.observe_seconds, "must be 0 or a number of seconds")
+
+    def select(self, listed: Collection[str]) -> list[str]:
+        """Return the groups that the request is about: those named, or those listed that match."""
+        if self.group_ids:
+            return list(self.group_ids)
+        patterns = GroupFilter(self.include, self.exclude)
+        return [group_id for group_id in listed if patterns.selects(group_id)]
+
+
+class KeepAliveOutcome(StrEnum):
+    """The outcome of one group."""
+
+    KEPT_ALIVE = "kept_alive"
+    WOULD_KEEP_ALIVE = "would_keep_alive"
+    NOT_DUE = "not_due"
+    LEFT_ALONE = "left_alone"
+    NEEDS_MEMBERSHIP = "needs_membership"
+    MISSING = "missing"
+    FAILED = "failed"
+    UNKNOWN = "unknown"
+
+
+NOT_KEPT = (
+    KeepAliveOutcome.NEEDS_MEMBERSHIP,
+    KeepAliveOutcome.MISSING,
+    KeepAliveOutcome.FAILED,
+    KeepAliveOutcome.UNKNOWN,
+)
+"""Outcomes of groups that brokers may forget, or have forgotten: somebody has to look."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupKeepAlive:
+    """The result of one group.
+
+    :param not_before: the time before which brokers do not forget it, ``None`` if it is not known.
+    :param partitions: the number of offsets that were, or would be, committed again.
+    """
+
+    group_id: str
+    outcome: KeepAliveOutcome
+    reason: str
+    not_before: datetime | None = None
+    partitions: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeepAliveReport:
+    """The results of a run.
+
+    :param groups: one result for each group that was named or matches, sorted by id.
+    :param clock: the retention and the margin.
+    :param missing_brokers: brokers (and partitions of ``__consumer_offsets``) whose groups could not be listed.
+    :param path: the record of the results; ``None`` if all groups were kept alive recently enough.
+    """
+
+    groups: list[GroupKeepAlive]
+    clock: BrokerClock
+    missing_brokers: Mapping[str, str]
+    path: StoragePath | None
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of groups by outcome."""
+        found = Counter(group.outcome for group in self.groups)
+        return {outcome.value: found.get(outcome, 0) for outcome in KeepAliveOutcome}
+
+    @property
+    def next_due(self) -> datetime | None:
+        """When the first of the groups kept alive is due again, ``None`` without any."""
+        known = [group.not_before for group in self.groups if group.not_before is not None]
+        return min(known) - self.clock.margin if known else None
+
+    def problems(self) -> dict[str, KafkaGroupsError]:
+        """Return the groups that were not kept alive and should be looked at, and the brokers that did not answer."""
+        found = {item.group_id: KafkaGroupsError(item.reason) for item in self.groups if item.outcome in NOT_KEPT}
+        return found | {f"broker {id_}": KafkaGroupsError(why) for id_, why in self.missing_brokers.items()}
+
+    def summary(self) -> dict[str, Any]:
+        """Return the numbers and times as JSON values."""
+        due = self.next_due
+        return {
+            "counts": self.counts,
+            "partitions": sum(group.partitions for group in self.groups),
+            "retention_seconds": self.clock.retention.total_seconds(),
+            "margin_seconds": self.clock.margin.total_seconds(),
+            "next_due": None if due is None else due.isoformat(timespec="seconds"),
+            "missing_brokers": dict(self.missing_brokers),
+            "result_path": None if self.path is None else str(self.path),
+        }
+
 
 _CHUNK_GROUPS = 100
 """Few, so that little time passes between reading a group and committing its offsets."""

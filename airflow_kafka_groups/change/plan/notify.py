@@ -17,8 +17,8 @@ from airflow_kafka_groups.ledger.plan_rows import KeptGroup
 from airflow_kafka_groups.observe.snapshot.reader import is_partial, load_manifest
 from airflow_kafka_groups.report.page import render
 from airflow_kafka_groups.shown import one_line, printable, without_links
-from airflow_kafka_groups.storage.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.storage.layout import Clock, Layout, utc_now
+from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
 
 MESSAGE_GROUPS = 100
 """The most groups that a message names; the others are counted, and are in the report."""

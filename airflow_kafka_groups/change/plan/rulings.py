@@ -8,17 +8,16 @@ from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Any
 
-from airflow_kafka_groups.judge.policy.families import Member, summarize
-from airflow_kafka_groups.judge.policy.growth import GROWTH_SECONDS, FastFamily, NewGroup, too_fast
+from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS, FastFamily, Member, NewGroup, summarize, too_fast
 from airflow_kafka_groups.judge.policy.matching import Decided, RuleMatcher, Ruling, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroups
 from airflow_kafka_groups.ledger.verdicts import Verdicts
-from airflow_kafka_groups.observe.snapshot.last_members import QuietSince, last_client_ids
+from airflow_kafka_groups.observe.snapshot.members import QuietSince, last_client_ids
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, seen_before
-from airflow_kafka_groups.storage.arrow_schema import utc_times
+from airflow_kafka_groups.storage.schemas import utc_times
 
 
 class RuledGroups:

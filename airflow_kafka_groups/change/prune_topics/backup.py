@@ -11,9 +11,8 @@ from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from datetime import datetime
 
-from airflow_kafka_groups.change.backup.file import find_backup, open_backup
-from airflow_kafka_groups.change.backup.groups import BackupEntry
-from airflow_kafka_groups.change.backup.planned import BackupDraft, entry_of, require_backup_of
+from airflow_kafka_groups.change.backup.file import BackupEntry, find_backup, open_backup
+from airflow_kafka_groups.change.backup.make_backup import BackupDraft, entry_of, require_backup_of
 from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds
 from airflow_kafka_groups.change.prune_topics.recheck import offsets_of_topic
 from airflow_kafka_groups.exceptions import BackupError

@@ -9,21 +9,155 @@ The history is read from the newest snapshot backwards. A snapshot *counts* if i
 subscription. One that proves nothing (a rebalance, a restart, an incomplete listing) does not count, and ends nothing
 either, as long as the offsets are the same and the time between two that count is not too long. A subscription, other
 offsets, an error, or a group that is absent ends the idle time.
+
+What the journal says against pruning a topic of a group. Pure.
+
+A topic counts as deleted from the intent on. Its own deletion or proof of life restarts its idle time, and so does a
+deletion of the complete group, or a look that found it gone: whoever made it again may have started it at an older
+place.
+
+What one snapshot shows of some groups, topic by topic.
+
+Why a topic that nobody in its group is subscribed to is kept. Pure; every doubt keeps.
+
+The rule that decides must certainly match the group, and match its id exactly: rules that do not delete groups match
+generously, which would widen a pruning.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import Any, NamedTuple
 
-from airflow_kafka_groups.change.prune_topics.observed import ObservedGroup, ObservedTopic, observe
+from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.durations import show_duration
+from airflow_kafka_groups.exceptions import SnapshotError
+from airflow_kafka_groups.judge.policy.matching import Ruling, matches_exactly
+from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.kafka.models import GroupId
+from airflow_kafka_groups.kafka.models.groups import JUDGED_TYPES
+from airflow_kafka_groups.ledger.journal.history import History, IdleReset
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
+from airflow_kafka_groups.ledger.prune_plan import KeptTopic, name_of
+from airflow_kafka_groups.observe.fingerprint import OFFSET_COLUMNS, fingerprints
+from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, looked_for, snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import Subscriptions, read_subscriptions
+from airflow_kafka_groups.storage.arrow_values import column, literal
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.schemas import utc_times
+
+
+class Resets:
+    """When idle times of topics restarted."""
+
+    def __init__(self, history: History) -> None:
+        self._own = history.idle_resets()
+        self._groups = history.deletions()
+        self._gone = history.lives(gone=True)
+
+    def why_reset(self, group_id: str, name: str, judged_at: datetime, min_idle_seconds: float) -> IdleReset | None:
+        """Return why the idle time of a topic had not passed when it was judged, ``None`` if it had.
+
+        :param name: the topic's name in the journal.
+        """
+        for reset in self._of(group_id, name):
+            if not reset.has_passed(judged_at, min_idle_seconds):
+                return reset
+        return None
+
+    def _of(self, group_id: str, name: str) -> Iterator[IdleReset]:
+        if (own := self._own.get(name)) is not None:
+            yield own
+        if (deletion := self._groups.get(group_id)) is not None:
+            reason = f"run {deletion.run_id} deleted the group, or may have, at {deletion.at:%Y-%m-%d %H:%M:%S %Z}"
+            yield IdleReset(deletion.at, Reason.DELETED_BEFORE, reason)
+        if (gone := self._gone.get(group_id)) is not None:
+            reason = f"run {gone.run_id} found the group gone at {gone.at:%Y-%m-%d %H:%M:%S %Z}"
+            yield IdleReset(gone.at, Reason.ALIVE_BEFORE, reason)
+
+
+_FACTS = ("group_type", "protocol_type")
+
+
+class ObservedTopic(NamedTuple):
+    """The committed offsets of one topic of a group.
+
+    :param fingerprint: of these offsets.
+    :param partitions: the partitions, in order.
+    :param exists: whether the log of one of them could be read.
+    """
+
+    fingerprint: str
+    partitions: tuple[int, ...]
+    exists: bool
+
+
+class ObservedGroup(NamedTuple):
+    """A group in a snapshot.
+
+    :param error: why it could not be read completely; ``None`` if it could.
+    :param topics: its committed offsets, by topic.
+    """
+
+    group_id: GroupId
+    group_type: str
+    protocol_type: str
+    observed_at: datetime
+    error: str | None
+    topics: Mapping[str, ObservedTopic]
+
+
+def observe(snapshot: SnapshotReader, group_ids: Collection[GroupId]) -> dict[GroupId, ObservedGroup]:
+    """Return what a snapshot shows of these groups. Groups that it lacks are left out.
+
+    Raises ``SnapshotError`` for rows that this package does not write.
+    """
+    found: dict[GroupId, ObservedGroup] = {}
+    for block in snapshot.blocks(set(group_ids), ["observed_at", *_FACTS, "error", "log_end", *OFFSET_COLUMNS]):
+        topics = defaultdict(dict, _topics(snapshot, block.rows))
+        facts = [block.first(name).to_pylist() for name in _FACTS]
+        errors, times = block.errors(), utc_times(block.first("observed_at"))
+        if None in times or found.keys() & set(block.group_ids):
+            raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} lacks the time of a group, or has it twice")
+        of_groups = [topics[group_id] for group_id in block.group_ids]
+        groups = map(ObservedGroup, block.group_ids, *facts, times, errors, of_groups)
+        found |= {group.group_id: group for group in groups}
+    return found
+
+
+def _topics(snapshot: SnapshotReader, rows: Any) -> dict[GroupId, dict[str, ObservedTopic]]:
+    import pyarrow.compute as pc
+
+    committed = rows.filter(pc.is_valid(rows["committed_offset"]))
+    if committed["topic"].null_count or committed["partition"].null_count:
+        raise SnapshotError(f"snapshot {snapshot.manifest.snapshot_id} is damaged: an offset lacks its partition")
+    keys = [(name, "ascending") for name in ("group_id", "topic", "partition")]
+    ordered = committed.take(pc.sort_indices(committed, sort_keys=keys))
+    found: dict[GroupId, dict[str, ObservedTopic]] = defaultdict(dict)
+    ends = list(_ends(ordered))
+    digests, _ = fingerprints(ordered, ends)
+    partitions, logs = ordered["partition"].to_pylist(), pc.is_valid(ordered["log_end"]).to_pylist()
+    last = column([end - 1 for end in ends], ordered["partition"].type)
+    names = zip(ordered["group_id"].take(last).to_pylist(), ordered["topic"].take(last).to_pylist(), strict=True)
+    for (group_id, topic), digest, (start, end) in zip(names, digests, pairwise([0, *ends]), strict=True):
+        found[group_id][topic] = ObservedTopic(digest, tuple(partitions[start:end]), any(logs[start:end]))
+    return found
+
+
+def _ends(rows: Any) -> Iterator[int]:
+    """Yield where the rows of each group and topic end."""
+    import pyarrow.compute as pc
+
+    if not len(rows):
+        return
+    names = pc.binary_join_element_wise(rows["group_id"], rows["topic"], literal("\t"))  # no topic has a tab
+    yield from pc.run_end_encode(names).run_ends.to_pylist()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,3 +351,87 @@ def _moved(then: ObservedGroup, later: ObservedGroup, topic: str) -> bool:
     """Whether a topic has offsets that an older snapshot does not show."""
     now, before = later.topics.get(topic), then.topics.get(topic)
     return now is not None and (before is None or before.fingerprint != now.fingerprint)
+
+
+CONSUMER_PROTOCOL = "consumer"
+"""Of groups with another protocol type, brokers do not know what the members read."""
+
+Objection = tuple[KeptTopic, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Objections:
+    """What may speak against a pruning.
+
+    :param patterns: the patterns of the plan, which no rule overrides.
+    """
+
+    patterns: GroupFilter
+    resets: Resets
+    kept_alive: Mapping[str, KeptAlive]
+    now: datetime
+
+    def to_group(self, group: JudgedGroup, ruling: Ruling) -> Objection | None:
+        """Return why no topic of a group may be pruned, ``None`` if some may."""
+        newest, group_id = group.newest, group.newest.group_id
+        if (reason := self.patterns.why_not(group_id)) is not None:
+            return KeptTopic.PROTECTED if reason.startswith("protected") else KeptTopic.EXCLUDED, reason
+        if (why := why_not_ruled(ruling, group_id)) is not None:
+            return KeptTopic.BY_RULE, why
+        if ruling.rule.notice_seconds:
+            return KeptTopic.NOTICE, f"rule {ruling.rule.name!r} demands a notice, and a pruning gives none"
+        if newest.group_type not in JUDGED_TYPES or newest.protocol_type != CONSUMER_PROTOCOL:
+            return KeptTopic.KIND, f"it is a {newest.group_type} group of the protocol {newest.protocol_type!r}"
+        kept = self.kept_alive.get(group_id)
+        if kept is None or not kept.holds(self.now, newest.observed_at, ruling.rule.min_idle_seconds):
+            return None
+        return KeptTopic.EXCLUDED, (
+            f"{kept.what} of {kept.at.isoformat()} wants its offsets to stay: its idle time begins again"
+        )
+
+    def since_record(self, group: JudgedGroup, topic: UnreadTopic) -> UnreadTopic:
+        """Return a topic that may be pruned, with the idle time that counts from a record of its group.
+
+        A pruning of files may remove that while the plan waits, and its policy may demand a longer idle time by then.
+        """
+        kept = self.kept_alive.get(group.newest.group_id)
+        return topic if kept is None else replace(topic, idle_since=max(topic.idle_since, kept.at))
+
+    def to_topic(self, group: JudgedGroup, topic: UnreadTopic, rule: Rule) -> Objection | None:
+        """Return why a topic may not be pruned, ``None`` if it may."""
+        if not topic.offsets.exists:
+            return KeptTopic.MISSING, (
+                "the topic does not exist, or its log could not be read: brokers refuse to delete the offsets of a "
+                "topic that does not exist, and forget them by themselves"
+            )
+        idle, before = group.idle_seconds(topic), f"; before that, {topic.ended_by}" if topic.ended_by else ""
+        if idle < rule.min_idle_seconds or topic.observations < rule.min_observations:
+            return KeptTopic.SETTLING, (
+                f"{evidence_of(idle, topic)}; required are {show_duration(rule.min_idle_seconds)} and "
+                f"{rule.min_observations} snapshots{before}"
+            )
+        if group.moved_after is None or group.moved_after < topic.idle_since:
+            return KeptTopic.GROUP_IDLE, "no offset of the topics that the group is subscribed to moved meanwhile"
+        group_id, at = group.newest.group_id, group.newest.observed_at
+        why = self.resets.why_reset(group_id, name_of(group_id, topic.topic), at, rule.min_idle_seconds)
+        return None if why is None else (KeptTopic.DOUBT, f"{why.reason}: its idle time counts from then on")
+
+
+def why_not_ruled(ruling: Ruling, group_id: str) -> str | None:
+    """Return why a ruling does not let topics of a group be pruned, ``None`` if it does."""
+    rule = ruling.rule
+    if not rule.prunes:
+        return f"rule {rule.name!r} says {rule.action.value}"
+    if ruling.undecided:
+        return f"it is not known whether {', '.join(map(repr, ruling.undecided))} decides about it"
+    if not matches_exactly(rule, group_id):
+        return f"rule {rule.name!r} does not match its id exactly"
+    return None
+
+
+def evidence_of(idle: float, topic: UnreadTopic) -> str:
+    """Return what proves that a topic is abandoned, as a sentence.
+
+    :param idle: how long it has been idle, in seconds.
+    """
+    return f"not subscribed to and unmoved for {show_duration(max(int(idle), 0))} ({topic.observations} snapshots)"

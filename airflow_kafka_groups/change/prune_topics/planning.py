@@ -13,9 +13,14 @@ from datetime import datetime, timedelta
 
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.change.plan.make_plan import require_usable
-from airflow_kafka_groups.change.prune_topics.judging import JudgedGroup, UnreadTopic, judge
-from airflow_kafka_groups.change.prune_topics.objections import Objections, evidence_of
-from airflow_kafka_groups.change.prune_topics.resets import Resets
+from airflow_kafka_groups.change.prune_topics.judging import (
+    JudgedGroup,
+    Objections,
+    Resets,
+    UnreadTopic,
+    evidence_of,
+    judge,
+)
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import PlanError
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of
@@ -26,13 +31,13 @@ from airflow_kafka_groups.judge.policy.rules import Rule, RuleAction
 from airflow_kafka_groups.kafka.models import GroupId
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.floors import SiteFloors
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.prune_plan import KeptTopic, PlannedTopic, PrunePlan, TopicToKeep, save_prune_plan
-from airflow_kafka_groups.ledger.records import KeepAliveRecords
 from airflow_kafka_groups.observe.cluster_view import recorded_view
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader, latest_manifest
 from airflow_kafka_groups.observe.snapshot.subscriptions import read_subscriptions
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now
+from airflow_kafka_groups.storage.paths import new_id
 
 
 def plan_topics(

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, ClassVar
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.guards.exclusions import spare_new
 from airflow_kafka_groups.change.deletion.recheck import Decision, Expected
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
@@ -20,7 +20,7 @@ from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult, Excl
 from airflow_kafka_groups.change.deletion.verify import Verification
 from airflow_kafka_groups.change.prune_topics.backup import SavedTopics, backup_topics, saved_topics
 from airflow_kafka_groups.change.prune_topics.guards import kept_by_journal, kept_by_policy, used_since
-from airflow_kafka_groups.change.prune_topics.work import PruneAdmin, TopicWork, verify_pruned
+from airflow_kafka_groups.change.prune_topics.recheck import PruneAdmin, TopicWork, verify_pruned
 from airflow_kafka_groups.durations import show_duration
 from airflow_kafka_groups.exceptions import BackupError, PlanError
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
@@ -28,8 +28,8 @@ from airflow_kafka_groups.kafka.admin.results import GroupListings
 from airflow_kafka_groups.ledger.approval_rules import ApprovalTerms
 from airflow_kafka_groups.ledger.floors import NO_FLOORS, SiteFloors
 from airflow_kafka_groups.ledger.journal.history import History
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.ledger.prune_plan import KIND, PlannedTopic, PrunePlan, load_prune_plan
-from airflow_kafka_groups.ledger.records import KeepAliveRecords
 from airflow_kafka_groups.ledger.sealed_plan import require_here
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots
 from airflow_kafka_groups.storage.layout import Layout

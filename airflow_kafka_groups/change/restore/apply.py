@@ -16,8 +16,7 @@ from operator import itemgetter
 from typing import Protocol
 
 from airflow_kafka_groups.change.deletion.chunk_reader import read_groups
-from airflow_kafka_groups.change.restore.same_topics import SameTopics
-from airflow_kafka_groups.change.restore.why_kept import Unread, why_kept
+from airflow_kafka_groups.change.restore.current_logs import SameTopics, Unread, why_kept
 from airflow_kafka_groups.exceptions import (
     BrokerError,
     ConnectionFailedError,

@@ -1,17 +1,86 @@
 """The topics' logs as they are at a restore, compared with the backup's.
 
 An offset is restored only into the log that it was committed for, and only where that log still has it.
+
+Why a group must not be changed, by what was read of it right before.
+
+Whether topics are still those of a backup, while its offsets are committed: a restore of many groups takes minutes.
+
+A recreated topic has another id, and an old offset refers to another record there, or to none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import asyncio
+import logging
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.change.restore.why_kept import Unread
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
-from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
+from airflow_kafka_groups.kafka.admin.results import GroupResult, is_not_found
+from airflow_kafka_groups.kafka.cluster import clock
+from airflow_kafka_groups.kafka.models import (
+    GroupDescription,
+    GroupOffsets,
+    GroupState,
+    ListedOffset,
+    OffsetSpec,
+    TopicPartition,
+)
+from airflow_kafka_groups.kafka.models.groups import has_eligible_kind
+from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name
 from airflow_kafka_groups.observe.protocols import BackupAdmin, GroupAdmin
+
+DELETED_MEANWHILE = "offsets of it were deleted meanwhile"  # what is left of it is as it was
+
+
+class Unread(str):
+    """Why a group is kept, or a partition left out, of which nobody knows how it is: the task has to fail."""
+
+    __slots__ = ()
+
+
+def unread_of(reasons: Iterable[str]) -> Unread | None:
+    """Return the first reason that is nobody's decision: something could not be read."""
+    return next((reason for reason in reasons if isinstance(reason, Unread)), None)
+
+
+def unread_part(skipped: Mapping[str, str]) -> str | None:
+    """Return which of the partitions that are left out of a change could not be read, the first one; or ``None``."""
+    unread = ((where, reason) for where, reason in skipped.items() if isinstance(reason, Unread))
+    return next((f"{where} was left out: {reason}" for where, reason in unread), None)
+
+
+def why_kept(
+    change: Change,
+    described: GroupResult[GroupDescription] | None,
+    now: GroupResult[GroupOffsets] | None,
+    may_be_absent: bool = False,
+) -> str | None:
+    """Return why a group must not be changed, or ``None``: what was described and read of it matches the proposal."""
+    if described is None or now is None:
+        return Unread("its coordinator returned no result")
+    absent = described.error is not None and is_not_found(described.error)
+    if described.error is not None and not absent:
+        return Unread(f"it cannot be described: {described.error}")
+    if now.error is not None or now.value is None:
+        return Unread(f"its offsets cannot be read: {now.error}")
+    group = described.value
+    if absent or group is None or group.state is GroupState.DEAD:
+        if not may_be_absent:
+            return "it does not exist"
+    elif group.state is not GroupState.EMPTY or group.members:
+        return f"state {group.state.value}, {len(group.members)} member(s)"
+    elif not has_eligible_kind(group.type, group.protocol_type):
+        return f"it is a {group.type.value} group of the protocol {group.protocol_type!r}"
+    found = commits_in(now.value)
+    if found == change.before:
+        return None
+    were_there = all(change.before.get(where) == value for where, value in found.items())
+    return DELETED_MEANWHILE if were_there else "its offsets moved meanwhile"
+
 
 Ends = Mapping[TopicPartition, tuple[int, int] | str]
 _NOT_KNOWN = "not known when the offsets were read"
@@ -124,3 +193,94 @@ def left_out(reason: str, error: object) -> str:
     """Return why a partition is left out: as ``Unread``, unless the brokers say that it does not exist."""
     gone = isinstance(error, BrokerError) and error.name == "UNKNOWN_TOPIC_OR_PARTITION"
     return reason if gone else Unread(reason)
+
+
+log = logging.getLogger(__name__)
+
+_MAX_AGE_SECONDS = 5.0
+"""How old a look at the ids may be when a chunk of groups is committed by it."""
+
+
+class SameTopics:
+    """The topics of changes, which must have the ids that the changes name."""
+
+    def __init__(self, admin: BackupAdmin, changes: Sequence[Change]) -> None:
+        self._admin = admin
+        self._ids: dict[str, str] = {}
+        for ids in {id(change.topic_ids): change.topic_ids for change in changes}.values():
+            self._ids.update(ids)
+        self._looking = asyncio.Lock()
+        self._looked_at = -math.inf
+        self._recreated: Mapping[str, str] = {}
+
+    async def without_recreated(self, chunk: Sequence[Change]) -> Sequence[Change]:
+        """Return changes without the partitions of topics that were recreated; all are kept if that is not known."""
+        if not self._ids:
+            return chunk
+        try:
+            recreated = await self._look(_MAX_AGE_SECONDS)
+        except KafkaGroupsError as error:
+            return [replace(change, after={}, kept=change.kept or _unknown(error)) for change in chunk]
+        return [_without(change, recreated) for change in chunk] if recreated else chunk
+
+    async def fail_recreated(self, changes: Sequence[Change], results: list[ChangeResult]) -> list[ChangeResult]:
+        """Return the results, of which those fail whose topics were recreated while they were committed.
+
+        Where that cannot be read, nobody knows whether a committed offset is of the topic that is there now.
+
+        :param results: one for each change, in order.
+        """
+        if not self._ids or all(result.outcome is not ChangeOutcome.CHANGED for result in results):
+            return results
+        try:
+            recreated = await self._look(0.0)
+        except KafkaGroupsError as error:
+            log.warning("%s after the commits", _unknown(error))
+            return [_unverified(result, error) for result in results]
+        if not recreated:  # as nearly always: no look at each offset
+            return results
+        return [_failed(change, result, recreated) for change, result in zip(changes, results, strict=True)]
+
+    async def _look(self, max_age: float) -> Mapping[str, str]:
+        async with self._looking:
+            now = clock.now()
+            if now - self._looked_at > max_age:
+                self._recreated = await recreated_topics(self._admin, self._ids)
+                self._looked_at = now
+            return self._recreated
+
+
+def _unknown(error: KafkaGroupsError) -> Unread:
+    return Unread(f"whether its topics are those of the backup cannot be read: {error}")
+
+
+def _without(change: Change, recreated: Mapping[str, str]) -> Change:
+    gone = {where: recreated[where.topic] for where in change.after if where.topic in recreated}
+    if not gone:
+        return change
+    after = {where: value for where, value in change.after.items() if where not in gone}
+    kept = None if after else f"each of its topics was recreated: {next(iter(gone.values()))}"
+    return replace(change, after=after, skipped={**change.skipped, **gone}, kept=change.kept or kept)
+
+
+def _unverified(result: ChangeResult, error: KafkaGroupsError) -> ChangeResult:
+    if result.outcome is not ChangeOutcome.CHANGED:
+        return result
+    return replace(result, outcome=ChangeOutcome.UNKNOWN, reason=f"committed, but {_unknown(error)}: run it again")
+
+
+def _failed(change: Change, result: ChangeResult, recreated: Mapping[str, str]) -> ChangeResult:
+    if result.outcome is not ChangeOutcome.CHANGED:
+        return result
+    written = (
+        where for where in change.after if where.topic in recreated and partition_name(where) not in result.skipped
+    )
+    committed = {where.topic for where in written}
+    if not committed:
+        return result
+    topic = min(committed)
+    return replace(
+        result,
+        outcome=ChangeOutcome.FAILED,
+        reason=f"{recreated[topic]}, while offsets of {topic} were committed: reset the group there",
+    )

@@ -14,13 +14,11 @@ from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
 from typing import Any
 
-from airflow_kafka_groups.change.backup.file import open_backup
-from airflow_kafka_groups.change.backup.groups import BackedUpGroup
+from airflow_kafka_groups.change.backup.file import BackedUpGroup, open_backup
 from airflow_kafka_groups.change.deletion.verify import Verification, verify_deleted
 from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
-from airflow_kafka_groups.change.restore.current_logs import current_logs
+from airflow_kafka_groups.change.restore.current_logs import current_logs, unread_part
 from airflow_kafka_groups.change.restore.from_backup import propose_group
-from airflow_kafka_groups.change.restore.why_kept import unread_part
 from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, MaintenanceError
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, ChangeResult, commits_in, partition_name

@@ -4,34 +4,98 @@ Every try writes its record before it commits anything. A later one sets the sam
 already, nothing is left to do, and what was not committed still is where it was. A group that is anywhere else was used
 in between, and is kept: its consumers would read again what they have read since, or skip what they have not. So a
 distance is not moved twice, either. What a try says at its end that it has kept, it has not set.
+
+Requests of deletions that were on their way when a restore or a keep-alive run was recorded: it waits for them.
+
+A deletion reads these records once more between its intent and its request. So of the two, either the deletion finds
+the record and sends nothing, or the restore finds the intent here. Without the wait it would find a group unchanged, or
+keep one alive, that is gone a moment later.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
+from airflow_kafka_groups.change.deletion.request import MAX_DELETE_SECONDS, MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
+from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, ChangeOutcome, Commits, commits_from, is_same, partition_name
 from airflow_kafka_groups.ledger.journal.files import read_few
-from airflow_kafka_groups.ledger.moves import without_groups
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, RESTORE, tag_of
+from airflow_kafka_groups.ledger.journal.journal import Journal
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, RESTORE, tag_of, without_groups
 from airflow_kafka_groups.observe.protocols import BackupAdmin
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
-from airflow_kafka_groups.storage.durable_files import list_names, read_file
-from airflow_kafka_groups.storage.ids import is_id, time_of
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.shown import one_line
+from airflow_kafka_groups.storage.access import raised_by
+from airflow_kafka_groups.storage.durable_files import list_names, read_file, read_json
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, parse_json
-from airflow_kafka_groups.storage.paths import CHANGES
-from airflow_kafka_groups.storage.storage_access import raised_by
+from airflow_kafka_groups.storage.paths import CHANGES, CLOCK_SLACK, is_id, time_of
 
 log = logging.getLogger(__name__)
+
+LONGEST_SECONDS = MAX_READ_AGE_SECONDS + MAX_DELETE_SECONDS
+"""After that, a request that was about to leave has left and was given up: its process died, or its answer is lost.
+Runs in Python may have higher limits; the first entry of each in the journal has its own."""
+_POLL_SECONDS = 0.5
+_TRIES = 3
+
+
+async def wait_for_deletions(
+    layout: Layout, kafka_cluster_id: str | None, group_ids: Iterable[str], now: datetime
+) -> bool:
+    """Wait until no request to delete one of these groups, or a topic of one, is under way; return whether any was.
+
+    What the journal cannot tell is not waited for: restores have to work without it. But a storage that does not answer
+    once or twice is asked again, and ends no wait for a request that was found.
+
+    :param now: the time of day. An intent without an outcome that is older belongs to a run that was killed.
+    """
+    wanted, began, longest, waited = frozenset(group_ids), clock.now(), LONGEST_SECONDS, False
+    failures, passed = 0, 0.0
+    while True:
+        try:
+            at = now + timedelta(seconds=passed)
+            found = await asyncio.to_thread(_about_to_be_deleted, layout, kafka_cluster_id, wanted, at)
+        except MaintenanceError as error:
+            failures, passed = failures + 1, clock.now() - began
+            if passed >= longest or (failures == _TRIES and not waited):
+                log.warning("Whether a deletion is in progress is not known: %s", error)
+                return waited
+            await asyncio.sleep(_POLL_SECONDS)
+            continue
+        longest, passed = max([longest, *found.values()]), clock.now() - began
+        if not found or passed >= longest:
+            return waited or bool(found)  # a look itself may take so long, of a run with thousands of entries
+        if not waited:
+            log.warning(
+                "A deletion is about to delete %d of these groups, first %s: waiting until it is over, at most %g s",
+                len(found),
+                one_line(min(found)),
+                longest,
+            )
+        waited = True
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+def _about_to_be_deleted(
+    layout: Layout, kafka_cluster_id: str | None, wanted: frozenset[str], now: datetime
+) -> dict[str, float]:
+    """Return what is about to be deleted, and how many seconds its request may last."""
+    journal = Journal(layout.base, kafka_cluster_id)
+    found: dict[str, float] = {}
+    for run in journal.unfinished_since(now):
+        longest = max(LONGEST_SECONDS, run.begun.get("request_seconds", 0.0))
+        since = now - timedelta(seconds=longest) - CLOCK_SLACK
+        found |= {name: longest for name, at in run.intents.items() if at >= since and name not in run.decided_at}
+    return {name: each for name, each in found.items() if name in wanted or name.rpartition(" [")[0] in wanted}
+
 
 TASK_RUN = "task_run"
 """The field of a record that all tries of a task have in common."""

@@ -24,14 +24,13 @@ from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupOffsets, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID
 from airflow_kafka_groups.observe.protocols import OffsetDeletionAdmin, committed_of
 from airflow_kafka_groups.observe.snapshot.subscriptions import topics_seen
 from airflow_kafka_groups.storage.durable_files import sync_file
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, StoragePath, utc_now, write_json
-from airflow_kafka_groups.storage.paths import CHANGES
+from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 _AT_ONCE = 20
 

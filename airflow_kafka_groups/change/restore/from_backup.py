@@ -5,28 +5,46 @@ metadata, or a newer leader epoch): a group that was used since keeps its newer 
 topics that were pruned, each is restored by itself; one that was kept, for somebody uses it, is never set back.
 A partition is left out if its topic was deleted or recreated (it has another id, or its log starts or ends earlier than
 at the time of the backup), or if the offset is outside the log, where it would refer to another record, or none.
+
+Which topics of a partial backup were pruned. The others were kept, such as those that somebody used again.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from operator import le
 from typing import cast
 
-from airflow_kafka_groups.change.backup.file import open_backup
-from airflow_kafka_groups.change.backup.groups import BackedUpGroup
-from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, current_logs
-from airflow_kafka_groups.change.restore.pruned_topics import pruned_names
-from airflow_kafka_groups.change.restore.why_kept import Unread, unread_of
-from airflow_kafka_groups.exceptions import BackupError, ConfigurationError
+from airflow_kafka_groups.change.backup.file import BackedUpGroup, Backup, open_backup
+from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Unread, current_logs, unread_of
+from airflow_kafka_groups.exceptions import BackupError, ConfigurationError, MaintenanceError
 from airflow_kafka_groups.kafka.admin.lag import partitions_of
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in, is_same, partition_name
+from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.prune_plan import name_of
 from airflow_kafka_groups.observe.protocols import BackupAdmin, committed_of
 from airflow_kafka_groups.shown import with_links
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import time_of
+
+_logger = logging.getLogger(__name__)
+
+
+def pruned_names(layout: Layout, backup: Backup) -> Collection[str] | None:
+    """Return the names of the topics that the plan's runs deleted or may have deleted, as the journal has them.
+
+    ``None`` if the journal knows no run of the plan or cannot be read: who restores after an accident may have lost it.
+    """
+    try:
+        journal = Journal(layout.base, backup.kafka_cluster_id)
+        runs = journal.of_plan(backup.plan_id, journal.begun_since(time_of(backup.plan_id)))
+    except MaintenanceError as error:
+        _logger.warning("Which topics were pruned is not known, so all of the backup are restored: %s", error)
+        return None
+    return {name for run in runs for name in run.possibly_deleted()} if runs else None
 
 
 async def propose_restore(

@@ -11,19 +11,17 @@ from typing import Any
 
 from airflow_kafka_groups.change.deletion.request import MAX_READ_AGE_SECONDS
 from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
-from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN
-from airflow_kafka_groups.change.restore.in_flight import wait_for_deletions
-from airflow_kafka_groups.change.restore.why_kept import DELETED_MEANWHILE, Unread
+from airflow_kafka_groups.change.restore.current_logs import DELETED_MEANWHILE, Unread
+from airflow_kafka_groups.change.restore.earlier_tries import TASK_RUN, wait_for_deletions
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MaintenanceError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.ledger.changes import Change, ChangeResult, counts_of
-from airflow_kafka_groups.ledger.records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
+from airflow_kafka_groups.ledger.keep_alive_records import KAFKA_CLUSTER_ID, KEPT_AT, KINDS, RESTORE, tag_of
 from airflow_kafka_groups.observe.snapshot.cluster_folders import latest_known_time, note_folder
 from airflow_kafka_groups.storage.durable_files import sync_file
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, Progress, StoragePath, ignore_progress, utc_now, write_listing
-from airflow_kafka_groups.storage.paths import CHANGES
+from airflow_kafka_groups.storage.paths import CHANGES, new_id
 
 log = logging.getLogger(__name__)
 

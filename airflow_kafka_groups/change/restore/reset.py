@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from airflow_kafka_groups.change.restore.current_logs import Ends, left_out, log_ends
+from airflow_kafka_groups.change.restore.current_logs import Ends, Unread, left_out, log_ends, unread_of
 from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries, in_topics
-from airflow_kafka_groups.change.restore.why_kept import Unread, unread_of
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetAndMetadata, OffsetSpec, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, Commits, commits_in

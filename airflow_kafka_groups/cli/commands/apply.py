@@ -19,8 +19,7 @@ from airflow_kafka_groups.cli.deleting import (
     stoppable,
     to_delete,
 )
-from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.arguments import read_integer, read_number
@@ -119,7 +118,7 @@ def _show(out: Output, layout: Layout, plan: DeletionPlan, result: DeletionResul
 def _tell(layout: Layout, plan: DeletionPlan, report: DeletionReport, cluster: Cluster) -> None:
     """Write the report, and say where it is and what comes next."""
     from airflow_kafka_groups.ledger.outcomes import Outcome
-    from airflow_kafka_groups.report.write import make_report
+    from airflow_kafka_groups.report.html import make_report
 
     try:
         say(f"Report: {make_report(layout, plan)[0]}")

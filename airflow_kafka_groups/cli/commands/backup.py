@@ -6,8 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.exceptions import ConfigurationError
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from airflow_kafka_groups.change.backup.file import Backup
-    from airflow_kafka_groups.cli.messages import Progress
+    from airflow_kafka_groups.cli.output import Progress
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
     from airflow_kafka_groups.storage.layout import Layout
 
@@ -54,7 +53,7 @@ def run(args: argparse.Namespace, out: Output) -> ExitCode:
 def _planned(
     args: argparse.Namespace, layout: Layout, progress: Progress, protected: Sequence[str]
 ) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-    from airflow_kafka_groups.change.backup.planned import backup_groups
+    from airflow_kafka_groups.change.backup.make_backup import backup_groups
     from airflow_kafka_groups.checks import check_digest
     from airflow_kafka_groups.ledger.deletion_plan import load_plan
 
@@ -66,7 +65,7 @@ def _planned(
 def _named(
     args: argparse.Namespace, layout: Layout, progress: Progress, protected: Sequence[str]
 ) -> Callable[[GuardedAdminClient], Awaitable[Backup]]:
-    from airflow_kafka_groups.change.backup.named import backup_named
+    from airflow_kafka_groups.change.backup.make_backup import backup_named
 
     groups = filter_of(args)
     ids = list(dict.fromkeys(args.groups)) or None

@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import MAX_GAP_SECONDS, OF_RULES, Numbers
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError

@@ -6,16 +6,15 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_duration, read_integer
 
 if TYPE_CHECKING:
-    from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
 
 COLUMNS = ("group_id", "outcome", "not_forgotten_before", "partitions", "reason")
 _NUMBERS = {
@@ -49,8 +48,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Keep groups alive, and show each of them. One that is not kept alive makes the exit code 1."""
-    from airflow_kafka_groups.change.keep_alive.results import KeepAliveOutcome
-    from airflow_kafka_groups.change.keep_alive.service import keep_alive
+    from airflow_kafka_groups.change.keep_alive.service import KeepAliveOutcome, keep_alive
 
     cluster = Cluster(args)
     settings, layout, request = cluster.settings, cluster.site_layout(), _request(args)
@@ -84,7 +82,7 @@ def _shown(at: Any) -> str | None:
 
 
 def _request(args: argparse.Namespace) -> KeepAliveRequest:
-    from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
+    from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest
 
     given: dict[str, Any] = {
         name: read_duration(flag_of(name), getattr(args, name)) for name in _NUMBERS if getattr(args, name) is not None

@@ -31,8 +31,7 @@ def add_arguments(parser: ArgumentTarget) -> None:
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write the file, if one is named, and show what is in it. A group that is left out makes the exit code 3."""
     from airflow_kafka_groups.hooks.storage import open_path
-    from airflow_kafka_groups.report.group_metrics import MAX_SERIES_GROUPS, metrics_of_snapshot
-    from airflow_kafka_groups.report.openmetrics import write_openmetrics
+    from airflow_kafka_groups.report.metrics import MAX_SERIES_GROUPS, metrics_of_snapshot, write_openmetrics
 
     given = _DEFAULT_GROUPS if args.max_groups is None else args.max_groups
     most = read_integer("--max-groups", given, minimum=1, maximum=MAX_SERIES_GROUPS)

@@ -8,9 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,
@@ -66,10 +65,10 @@ def add_arguments(parser: ArgumentTarget) -> None:
 
 def run(args: argparse.Namespace, out: Output) -> ExitCode:
     """Write a plan and its report within the site's limits, and show the planned groups, longest idle first."""
-    from airflow_kafka_groups.change.plan.plan_snapshot import plan_snapshot
+    from airflow_kafka_groups.change.plan.make_plan import plan_snapshot
     from airflow_kafka_groups.hooks.floors import default_notify
     from airflow_kafka_groups.judge.evidence import REQUIRED, recorded_sentence
-    from airflow_kafka_groups.report.write import make_report
+    from airflow_kafka_groups.report.html import make_report
 
     cluster = Cluster(args)
     settings, layout, floors = cluster.settings, cluster.layout(), cluster.floors()

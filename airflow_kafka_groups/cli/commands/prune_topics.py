@@ -16,9 +16,8 @@ from airflow_kafka_groups.cli.deleting import (
     stoppable,
     to_delete,
 )
-from airflow_kafka_groups.cli.messages import progress_bars, say
 from airflow_kafka_groups.cli.options import add_value, flag_of
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import (
     MAX_GAP_SECONDS,

@@ -6,8 +6,7 @@ import argparse
 from functools import partial
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
-from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 
 COLUMNS = ("group_id", "outcome", "partitions", "reason", "skipped")

@@ -7,15 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, actor, add_storage_arguments
-from airflow_kafka_groups.cli.messages import progress_bars, say
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, progress_bars, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_pattern_arguments, filter_of, say_if_fewer_are_listed
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
-    from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
+    from airflow_kafka_groups.observe.snapshot.collect import SnapshotSummary
 
 COLUMNS = ("group_id", "reason")
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from airflow_kafka_groups.doctor.cluster import SAMPLE_GROUPS
 from airflow_kafka_groups.doctor.finding import counted
-from airflow_kafka_groups.doctor.rights import SAMPLE_GROUPS
 from airflow_kafka_groups.exceptions import IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.judge.policy.plan_policy import WEEK_SECONDS
 from airflow_kafka_groups.judge.policy.retention import needed_minutes
 from airflow_kafka_groups.kafka.admin.client.access import Access, describe_access
 from airflow_kafka_groups.kafka.cluster.products import recognize
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
@@ -81,7 +81,7 @@ def _brokers(cluster: ClusterDescription) -> str:
 
 
 def _releases(versions: Iterable[ApiVersions]) -> str:
-    from airflow_kafka_groups.kafka.protocol.releases import oldest_release
+    from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 
     found = sorted({oldest_release(of_broker) or (0, 0) for of_broker in versions})
     names = ["before 1.1" if release == (0, 0) else ".".join(map(str, release)) for release in found]

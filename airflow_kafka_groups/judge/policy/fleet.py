@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from airflow_kafka_groups.judge.policy.yaml_lines import Path, Problems
-from airflow_kafka_groups.storage.ids import CLUSTER_NAME_RULE, is_cluster_name
+from airflow_kafka_groups.storage.paths import CLUSTER_NAME_RULE, is_cluster_name
 
 
 @dataclass(frozen=True, slots=True)

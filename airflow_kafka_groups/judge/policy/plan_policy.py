@@ -24,7 +24,7 @@ from airflow_kafka_groups.observe.patterns import (
     GroupFilter,
     with_a_name,
 )
-from airflow_kafka_groups.storage.digest import is_digest
+from airflow_kafka_groups.storage.formats import is_digest
 
 DAY_SECONDS = 86_400.0
 WEEK_SECONDS = 7 * DAY_SECONDS

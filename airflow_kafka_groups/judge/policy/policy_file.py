@@ -2,13 +2,24 @@
 
 A keep file (patterns of groups to keep, one a line) and an owner file (``pattern: owner``) lie beside the policy, so
 that owners can answer in a file of their own. The digest covers all of them.
+
+Ready-made rules, which a policy file uses by name: ``- use: console-consumers``.
+
+The JSON schema of policy files, which editors use too, and its errors in words.
+
+The tests in a policy file: groups, and the rule, action or owner expected of each. One that fails is an error.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+import json
+import math
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import Any, TypeAlias
 
 from airflow_kafka_groups.durations import LONGEST_SECONDS, SECONDS, parse_duration
@@ -16,20 +27,133 @@ from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError, Sto
 from airflow_kafka_groups.judge.policy.fleet import FleetCluster, read_clusters
 from airflow_kafka_groups.judge.policy.keep_file import keep_lines
 from airflow_kafka_groups.judge.policy.lint import lint, rule_places
-from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of_all
+from airflow_kafka_groups.judge.policy.matching import RuleMatcher, Ruling, facts_of, facts_of_all
 from airflow_kafka_groups.judge.policy.owners import OwnerRules
-from airflow_kafka_groups.judge.policy.policy_tests import run_tests
 from airflow_kafka_groups.judge.policy.quiet_times import QuietTimes, read_quiet_times
-from airflow_kafka_groups.judge.policy.ready_made import READY_MADE
 from airflow_kafka_groups.judge.policy.rules import DEFAULT_RULE, Match, Rule, RuleAction, RuleFacts
-from airflow_kafka_groups.judge.policy.schema import NEEDED, check_schema
 from airflow_kafka_groups.judge.policy.yaml_lines import Document, Path, Problems, did_you_mean, read_yaml
-from airflow_kafka_groups.observe.patterns import check_patterns
+from airflow_kafka_groups.observe.patterns import ALWAYS_PROTECTED, GroupFilter, check_patterns
+from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.local_files import LARGEST
 from airflow_kafka_groups.storage.named_files import read_named
-from airflow_kafka_groups.storage.storage_access import raised_by
 from airflow_kafka_groups.storage.url_secrets import has_secret, is_webhook
+
+READY_MADE: Mapping[str, Mapping[str, Any]] = {
+    # kafka-console-consumer without --group: console-consumer-<number>.
+    "console-consumers": {"match": {"groups": ["console-consumer-*"]}, "action": "delete", "idle": "1d"},
+    # Spark's own groups; they belong to a query that has ended.
+    "spark-kafka-sources": {
+        "match": {"groups": ["spark-kafka-source-*", "spark-kafka-relation-*"]},
+        "action": "delete",
+        "idle": "2d",
+    },
+    # A group id made from a random UUID is never used again by the next process.
+    "uuid-tails": {"match": {"families": ["uuid"]}, "action": "delete", "idle": "3d"},
+    "preview-environments": {
+        "match": {"groups": ["preview-*", "*-preview-*", "*.preview.*", "pr-[0-9]*", "*-pr-[0-9]*", "review-*"]},
+        "action": "delete",
+        "idle": "3d",
+    },
+}
+"""The rules by name, as a file would have them. A file that uses one can set anything else in it."""
+
+
+SCHEMA_FILE = "policy.schema.json"
+NEEDED = ("version", "rules")
+"""The keys that a policy must have."""
+
+
+@cache
+def policy_schema() -> dict[str, Any]:
+    """Return the schema."""
+    schema: dict[str, Any] = json.loads((files(__package__) / SCHEMA_FILE).read_text("utf-8"))
+    return schema
+
+
+@cache
+def _validator() -> Any:
+    """Return the validator. To JSON, ``2.0`` is an integer, and ``.nan`` a number that exceeds no limit."""
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    def is_integer(_: Any, value: object) -> bool:
+        return isinstance(value, int) and not isinstance(value, bool)
+
+    def is_number(checker: Any, value: Any) -> bool:
+        if is_integer(checker, value):
+            return abs(int(value)) <= sys.float_info.max  # an integer may have any number of digits
+        return isinstance(value, float) and math.isfinite(value)
+
+    types = Draft202012Validator.TYPE_CHECKER.redefine_many({"integer": is_integer, "number": is_number})
+    return extend(Draft202012Validator, type_checker=types)
+
+
+def check_schema(problems: Problems) -> None:
+    """Add what the schema forbids. Each description in the schema is the remedy."""
+    for error in _validator()(policy_schema()).iter_errors(problems.document.value):
+        path: Path = tuple(error.absolute_path)
+        if error.instance is None and not path:
+            problems.add(path, "is empty: begin with 'version: 1', and 'rules:' with at least one rule")
+            continue
+        if error.validator == "additionalProperties":
+            known = list(error.schema["properties"])
+            for key in sorted(set(error.instance) - set(known)):
+                problems.add((*path, key), f"is not a setting; {did_you_mean(key, known)}")
+        elif error.validator == "required":
+            for name in sorted(set(error.validator_value) - set(error.instance)):
+                problems.add(path, f"lacks {name!r}: add it")
+        else:
+            value = "" if isinstance(error.instance, dict | list) else f"(got {error.instance!r}) "
+            wanted = error.schema.get("description", error.message)
+            problems.add(path, f"{value}must be as follows: {wanted}")
+
+
+def run_tests(
+    tests: Sequence[Mapping[str, Any]],
+    rules: Sequence[Rule],
+    owners: OwnerRules,
+    problems: Problems,
+    protected: Sequence[str],
+) -> None:
+    """Add a problem for each test that fails.
+
+    :param tests: the section of the file, checked by the schema.
+    :param protected: patterns of groups that no rule may delete: they are kept, as a plan keeps them.
+    """
+    if not tests:
+        return
+    matcher = RuleMatcher(rules)
+    names = [rule.name for rule in rules]
+    safe = GroupFilter(protected=(*ALWAYS_PROTECTED, *protected))
+    for place, test in enumerate(tests):
+        path: Path = ("tests", place)
+        topics = test.get("topics", ())
+        facts = facts_of(
+            test["group"],
+            owners,
+            group_type=test.get("type", "classic"),
+            topics=frozenset([topics] if isinstance(topics, str) else topics),
+            client=test.get("client"),
+        )
+        ruling = matcher.rule_for(facts)
+        is_safe = ruling.rule.deletes and safe.protects(test["group"])
+        found = {
+            "rule": ruling.rule.name,
+            "action": (RuleAction.KEEP if is_safe else ruling.rule.action).value,
+            "owner": ruling.rule.owner or facts.owner,
+        }
+        if "rule" in test and test["rule"] not in names:
+            problems.add((*path, "rule"), f"(got {test['rule']!r}) is no rule of this file")
+            continue
+        for name, value in found.items():
+            if name in test and test[name] != value:
+                by = "" if name == "rule" else f" (by rule {ruling.rule.name!r})"
+                if is_safe and name == "action":
+                    by = f" ({safe.why_not(test['group'])})"
+                expected = f"expected {test[name]!r}, got {value!r}{by}"
+                problems.add((*path, name), f"fails for group {test['group']!r}: {expected}")
+
 
 KEEP_FILE_RULE = "keep_file"
 """The name of the rule that the keep file amounts to. It is the first."""

@@ -1,4 +1,15 @@
-"""The judgement of a cluster: its groups' lives, from the observations on storage, and verdicts, written there."""
+"""The judgement of a cluster: its groups' lives, from the observations on storage, and verdicts, written there.
+
+Forecasts of a group's lag and of its offsets, as docs/spark/judge-staleness.md derives them. No decision uses them.
+
+All of them are computed from two observations with known log ends: the newest, and the first of the current idle time
+(or, for the lag trend of a group that is not idle, of its current life). Without known ends there is no forecast.
+
+The verdict on each group, with a reason: the table of docs/formats.md as code.
+
+The first matching rule decides, so the order is essential for safety: groups that cannot be read, belong to another
+program or are in use are recognized before anything is measured, and only a group that no rule keeps can be stale.
+"""
 
 from __future__ import annotations
 
@@ -9,20 +20,141 @@ from typing import Any
 
 import pyarrow as pa
 
-from airflow_kafka_groups.judge.staleness.lives import Lives
-from airflow_kafka_groups.judge.staleness.observation_manifest import ObservationManifest
-from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.judge.staleness.lives import Life, Lives
+from airflow_kafka_groups.judge.staleness.observation_store import ObservationManifest, ObservationStore
+from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.judge.staleness.reduction import Reduction
 from airflow_kafka_groups.judge.verdict_names import VerdictName
+from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_PROTOCOL_TYPES, JUDGED_TYPES, GroupState
 from airflow_kafka_groups.observe.history.snapshots import History
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
 from airflow_kafka_groups.storage.arrow_values import column
-from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.storage.ids import parse_time
-from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.workers import Workers
+from airflow_kafka_groups.storage.job_files import Storage, Workers
+from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
+from airflow_kafka_groups.storage.paths import parse_time
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS, arrow_schema
+
+SHORTEST_WINDOW_MICROS = 3_600_000_000
+"""The shortest time for a trend: in less than an hour, a burst would look like a trend."""
+
+_DAY_MICROS = 86_400_000_000
+_LONGEST_MICROS = 100 * 366 * _DAY_MICROS
+
+
+def forecasts(life: Life, idle_since: int | None, offsets_retention_minutes: int) -> dict[str, Any]:
+    """Return four columns of the verdict by name; times in microseconds since 1970.
+
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``; without an expiry if it is 0 (unknown)
+        or beyond 100 years (unlimited).
+    """
+    trend, since = _trend(life)
+    retention = offsets_retention_minutes * 60_000_000
+    expires = idle_since is not None and life.partitions > 0 and 0 < retention <= _LONGEST_MICROS
+    return {
+        "lag_trend": trend,
+        "lag_trend_since": since,
+        "offsets_expire_by": (idle_since or 0) + retention if expires else None,
+        "data_loss_not_before": _data_loss(life),
+    }
+
+
+def _trend(life: Life) -> tuple[float | None, int | None]:
+    """Return by how many messages a day the lag grows, and since when."""
+    for at, lag in ((life.idle_lag_at, life.idle_lag), (life.life_lag_at, life.life_lag)):
+        if life.lag is not None and (elapsed := _elapsed(life, at)):
+            return float(life.lag - lag) * _DAY_MICROS / elapsed, at
+    return None, None
+
+
+def _data_loss(life: Life) -> int | None:
+    """Return when the log's start passes the nearest offset at the pace of the idle time."""
+    elapsed = _elapsed(life, life.idle_lag_at)
+    if not elapsed or life.log_start is None or life.nearest is None:
+        return None
+    moved = life.log_start - life.idle_log_start
+    if moved <= 0 or life.nearest < 0:
+        return None
+    left = float(life.nearest) * elapsed / float(moved)
+    return life.observed_at + int(left) if left <= _LONGEST_MICROS else None
+
+
+def _elapsed(life: Life, since: int | None) -> float | None:
+    """Return the time from earlier known log ends to the newest.
+
+    ``None`` if it is too short for a trend, or if one of both is not known: a group without commits has none.
+    """
+    ends_known = life.error is None and life.partitions > 0 and life.lag_unknown == 0
+    if since is None or not ends_known or life.lag is None or life.log_start is None:
+        return None
+    elapsed = life.observed_at - since
+    return float(elapsed) if elapsed >= SHORTEST_WINDOW_MICROS else None
+
+
+_UNITS = ((120, 1, "s"), (7_200, 60, "min"), (172_800, 3_600, "h"))
+
+
+def judge(life: Life, policy: StalenessPolicy, offsets_retention_minutes: int = 0) -> dict[str, Any]:
+    """Return the verdict on a group as a row of ``VERDICT_COLUMNS``, with forecasts that decide nothing.
+
+    Times are in microseconds since 1970.
+
+    :param offsets_retention_minutes: the brokers' ``offsets.retention.minutes``. Default 0, unknown.
+    """
+    since = None if life.empty_since is None else max(life.empty_since, life.last_moved_at or life.empty_since)
+    idle = None if since is None else max(life.observed_at - since, 0)
+    verdict, reason = verdict_and_reason(life, idle, policy)
+    return {
+        **life._asdict(),
+        "idle_since": since,
+        "idle_seconds": None if idle is None else idle / 1_000_000,
+        **forecasts(life, since, offsets_retention_minutes),
+        "verdict": verdict,
+        "reason": reason,
+    }
+
+
+def verdict_and_reason(life: Life, idle: int | None, policy: StalenessPolicy) -> tuple[VerdictName, str]:
+    """Judge a group.
+
+    :param idle: for how long it has been idle, in microseconds; ``None`` for one that is not quiet.
+    """
+    enough = round(policy.min_idle_seconds * 1_000_000)
+    moved = None if life.last_moved_at is None else life.observed_at - life.last_moved_at
+    if life.error is not None:
+        return VerdictName.UNREADABLE, f"not read in full: {life.error}"
+    if life.group_type not in JUDGED_TYPES:
+        return VerdictName.UNTOUCHABLE, f"a {life.group_type} group keeps state of its own"
+    if life.protocol_type not in ELIGIBLE_PROTOCOL_TYPES:
+        reason = f"protocol type {life.protocol_type}: another program keeps its own state in this group"
+        return VerdictName.UNTOUCHABLE, reason
+    if life.members:
+        return VerdictName.LIVE, f"it has {life.members} member(s), state {life.state}"
+    if life.state != GroupState.EMPTY:
+        return VerdictName.LIVE, f"its state is {life.state}, not Empty"
+    if life.partitions == 0:
+        return (
+            VerdictName.NO_OFFSETS,
+            "no committed offset is visible: a broker removes such a group by itself, so some may be hidden",
+        )
+    if moved is not None and moved < enough:
+        return (
+            VerdictName.MOVING,
+            f"offsets moved {duration(moved)} ago; the policy requires {duration(enough)} without",
+        )
+    for_how_long = "unknown" if idle is None else duration(idle)
+    reason = (
+        f"idle for {for_how_long} ({life.observations} snapshots); the policy requires {duration(enough)} and "
+        f"{policy.min_observations} snapshots"
+    )
+    if idle is not None and idle >= enough and life.observations >= policy.min_observations:
+        return VerdictName.STALE, reason
+    return VerdictName.SETTLING, reason
+
+
+def duration(micros: int) -> str:
+    """Format a time, rounded down, so that it is never exaggerated."""
+    unit, name = next(((unit, name) for below, unit, name in _UNITS if micros < below * 1_000_000), (86_400, "days"))
+    return f"{micros // (unit * 100_000) / 10:.1f} {name}"
+
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)

@@ -7,30 +7,44 @@ unless both the exclusive-or and the sum of the hashes collide.
 Files are read in parts, and each is reduced at once, so memory holds one part and the observations.
 Observations of parts are combined as rows are: a group may be in several. It runs in the driver or in Spark's tasks,
 which have no more of this package than ``CARRIED``.
+
+Snapshots' files, reduced where they are read, in threads: each file is one piece of work.
+
+Its observations are twenty times smaller than its rows. ``spark.staleness`` reduces many rows in Spark's tasks.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from airflow_kafka_groups.judge.staleness import segments
-from airflow_kafka_groups.judge.staleness.segments import Ints, Numbers, Strings, encoded, valid_of
+from airflow_kafka_groups.exceptions import StorageError
+from airflow_kafka_groups.judge.staleness import lives as segments
+from airflow_kafka_groups.judge.staleness.lives import Ints, Numbers, Strings, encoded, valid_of
 from airflow_kafka_groups.observe import counting
 from airflow_kafka_groups.observe.history import snapshot_rows
-from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError, lacks_required, parts_of
+from airflow_kafka_groups.observe.history.snapshot_rows import (
+    UnusableFileError,
+    file_parts,
+    lacks_required,
+    parts_of,
+    require_all,
+)
+from airflow_kafka_groups.observe.history.snapshots import History, rows_of
 from airflow_kafka_groups.storage import arrow_values as values
-from airflow_kafka_groups.storage import columns
-from airflow_kafka_groups.storage.arrow_schema import unchecked_schema
+from airflow_kafka_groups.storage import schemas as columns
 from airflow_kafka_groups.storage.arrow_values import empty_table, fill_nulls, literal, of_numpy, to_numpy
-from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS
+from airflow_kafka_groups.storage.job_files import Storage, Workers
+from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS, unchecked_schema
 
 CARRIED = (sys.modules[__name__], segments, counting, snapshot_rows, values, columns)
 """The modules that a task needs."""
@@ -179,3 +193,57 @@ def _grouped(texts: Mapping[str, Strings], numbers: Mapping[str, Numbers], snaps
         combine = _COMBINED_BY.get(name, Numbers.sum)
         made[name] = combine(column, begins).stored(_SCHEMA.field(name).type)
     return pa.table([made[name] for name in _SCHEMA.names], schema=_SCHEMA)
+
+
+R = TypeVar("R")
+
+
+class Reduction:
+    """The reduction of a history's snapshots.
+
+    :param storage: that of the history's folder.
+    :param workers: the threads.
+    """
+
+    def __init__(self, storage: Storage, history: History, workers: Workers) -> None:
+        self._storage, self._history, self._workers = storage, history, workers
+
+    def of(
+        self, manifests: Sequence[SnapshotManifest], keep: Callable[[SnapshotManifest, pa.Table], R]
+    ) -> Iterator[tuple[str, R]]:
+        """Return the ids of snapshots, in their order, with what a function returns for their observations.
+
+        :param keep: the function. What it writes to a disk is written by the caller's thread, while others reduce the
+            next snapshots: more that write only wait for each other. Elsewhere each thread calls it.
+
+        Raises ``SnapshotError`` for one whose rows do not match its manifest, ``StorageError``, and what it raises.
+        """
+
+        def made(each: tuple[SnapshotManifest, Callable[[], pa.Table]]) -> Callable[[], R]:
+            manifest, reduce = each
+            table = reduce()
+            found = (pc.sum(table[name], min_count=0).as_py() for name in ("rows", "invalid"))
+            require_all(manifest, *found)
+            return partial(keep, manifest, table)
+
+        if self._storage.is_local:
+            for (manifest, _), kept in self._workers.each(made, self._tables(manifests)):
+                yield manifest.snapshot_id, kept()
+        else:
+            for (manifest, _), result in self._workers.each(lambda each: made(each)(), self._tables(manifests)):
+                yield manifest.snapshot_id, result
+
+    def _tables(
+        self, manifests: Sequence[SnapshotManifest]
+    ) -> Iterable[tuple[SnapshotManifest, Callable[[], pa.Table]]]:
+        """Return what makes the observations of each snapshot."""
+        return ((manifest, partial(self._reduced, manifest)) for manifest in manifests)
+
+    def _reduced(self, manifest: SnapshotManifest) -> pa.Table:
+        files = rows_of(self._history, manifest)
+        parts = (part for path in files for part in file_parts(self._storage, manifest, path))
+        try:
+            return reduced(parts, manifest.snapshot_id)
+        except MemoryError as exc:
+            problem = f"the driver has no memory left for the rows of snapshot {manifest.snapshot_id}: give it more"
+            raise StorageError(problem) from exc

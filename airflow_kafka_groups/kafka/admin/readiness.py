@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupId
-from airflow_kafka_groups.kafka.models.group_states import GroupState
-from airflow_kafka_groups.kafka.models.group_types import JUDGED_TYPES, GroupType
+from airflow_kafka_groups.kafka.models.groups import JUDGED_TYPES, GroupState, GroupType
 
 Release = tuple[int, int]
 

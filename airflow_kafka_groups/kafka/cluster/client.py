@@ -30,19 +30,18 @@ from airflow_kafka_groups.exceptions import (
     KafkaGroupsError,
     NoBrokerAvailableError,
 )
-from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap
+from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.home import Home
-from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.cluster.products import known_id
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from airflow_kafka_groups.kafka.protocol.apis import metadata as metadata_api
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import TlsContext
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.kafka.transport.connection import open_connection
-from airflow_kafka_groups.kafka.transport.tls import TlsContext
 
 log = logging.getLogger(__name__)
 

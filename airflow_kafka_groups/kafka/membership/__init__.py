@@ -4,8 +4,7 @@ from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.membership.actions import Phase
 from airflow_kafka_groups.kafka.membership.lease import MaintenanceLease
-from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
 from airflow_kafka_groups.kafka.membership.work_assignment import KafkaGroupMember
 

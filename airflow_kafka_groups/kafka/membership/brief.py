@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from airflow_kafka_groups.exceptions import MembershipError
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
-from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
 from airflow_kafka_groups.kafka.protocol.consumer_protocol import (
     Assignment,

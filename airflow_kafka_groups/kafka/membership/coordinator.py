@@ -28,10 +28,10 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, Api
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, Api
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 

@@ -17,17 +17,24 @@ Kafka has no notion of a lease, so this module guarantees *at most one holder at
 4. **No static membership**: the coordinator would pass the assignment on to a restarted process.
 
 docs/membership.md describes the remaining gap: a check is true only at the moment it is made.
+
+The assignor of the lease, and its metadata and assignment formats. Pure functions.
+
+Metadata and assignment are small JSON objects: Kafka's own tools can print them, and fields can be added.
 """
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
@@ -39,13 +46,80 @@ from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.products import known_id
-from airflow_kafka_groups.kafka.membership import lease_assignor
 from airflow_kafka_groups.kafka.membership.actions import Phase, Synced
-from airflow_kafka_groups.kafka.membership.lease_assignor import Bid
-from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
 from airflow_kafka_groups.kafka.models import LEASE_GROUP_ID
+
+_LONGEST_NAME = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bid:
+    """The metadata of a candidate: name, waiting since (ms), and the generation in which it holds the lease.
+
+    ``term`` makes each request without a claim another one. To a member whose metadata is what it was, a broker answers
+    from memory, so one that does not know yet that it is coordinator no more would give a lease that another has.
+    """
+
+    owner: str = ""
+    since: int = 0
+    holds: int | None = None
+    term: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """The assignment sent to all members: the holder's member id and name."""
+
+    holder: str = ""
+    owner: str = ""
+
+
+def write_bid(bid: Bid) -> bytes:
+    """Serialize a bid."""
+    return json.dumps({"owner": bid.owner, "since": bid.since, "holds": bid.holds, "term": bid.term}).encode()
+
+
+def read_bid(data: bytes) -> Bid | None:
+    """Parse a bid. Returns ``None`` for anything else, so that invalid bytes cannot claim a lease."""
+    fields = _fields(data)
+    since, holds = fields.get("since"), fields.get("holds")
+    if type(since) is not int or not (holds is None or type(holds) is int):
+        return None
+    return Bid(owner=str(fields.get("owner", "")), since=since, holds=holds)
+
+
+@lru_cache(maxsize=64)
+def read_grant(data: bytes) -> Grant:
+    """Parse a grant. Anything else names no holder."""
+    fields = _fields(data)
+    holder = fields.get("holder")
+    # The name is for people, and another run chose it: it is shown in logs and errors.
+    return Grant(holder=holder if isinstance(holder, str) else "", owner=str(fields.get("owner", ""))[:_LONGEST_NAME])
+
+
+def assign(leader_id: str, members: Sequence[JoinedMember]) -> Mapping[str, bytes]:
+    """Assign the lease to the newest claim, or else to the longest waiting member, and inform all members."""
+    bids = {member.member_id: read_bid(member.metadata) for member in members}
+    good = {member_id: bid for member_id, bid in bids.items() if bid is not None}
+    claims = {member_id: bid.holds for member_id, bid in good.items() if bid.holds is not None}
+    if claims:
+        holder = max(claims, key=lambda member_id: (claims[member_id], member_id))
+    else:
+        holder = min(good, key=lambda member_id: (good[member_id].since, member_id), default=leader_id)
+    owner = good[holder].owner if holder in good else ""
+    data = json.dumps({"holder": holder, "owner": owner}).encode()
+    return {member.member_id: data for member in members}
+
+
+def _fields(data: bytes) -> Mapping[str, Any]:
+    try:
+        fields = json.loads(data)
+    except (ValueError, RecursionError):
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
 
 log = logging.getLogger(__name__)
 
@@ -135,7 +209,7 @@ class MaintenanceLease:
             if session.membership.synced is not None and session.membership.phase is Phase.STABLE:
                 deadline = self._now() + timeout if deadline is None else deadline
                 if self._now() >= deadline and not self._is_holder(session.membership.synced):
-                    held_by = lease_assignor.read_grant(session.membership.synced.assignment).owner
+                    held_by = read_grant(session.membership.synced.assignment).owner
                     raise LeaseNotAcquiredError(
                         self.group_id, f"the lease is held by {held_by!r}; waited {timeout:g} s for it"
                     )
@@ -233,7 +307,7 @@ class MaintenanceLease:
 
     @staticmethod
     def _is_holder(synced: Synced) -> bool:
-        return lease_assignor.read_grant(synced.assignment).holder == synced.member_id
+        return read_grant(synced.assignment).holder == synced.member_id
 
     def _why(self, remaining: float, at_least: float) -> str:
         if remaining > 0:
@@ -269,15 +343,15 @@ class _LeaseMember(GroupMember):
         return PROTOCOL_TYPE
 
     async def metadata(self) -> Sequence[GroupProtocol]:
-        return [GroupProtocol(PROTOCOL, lease_assignor.write_bid(self._lease.bid()))]
+        return [GroupProtocol(PROTOCOL, write_bid(self._lease.bid()))]
 
     async def perform_assignment(
         self, leader_id: str, protocol: str, all_member_metadata: Sequence[JoinedMember]
     ) -> Mapping[str, bytes]:
-        return lease_assignor.assign(leader_id, all_member_metadata)
+        return assign(leader_id, all_member_metadata)
 
     async def on_join_complete(self, generation: int, member_id: str, protocol: str, assignment: bytes) -> None:
-        grant = lease_assignor.read_grant(assignment)
+        grant = read_grant(assignment)
         log.info("lease %s: held by %r in generation %d", self._lease.group_id, grant.owner, generation)
 
     async def on_join_prepare(self, generation: int, member_id: str) -> None:

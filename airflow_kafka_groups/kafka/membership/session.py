@@ -2,29 +2,98 @@
 
 One task performs the actions (find, join, callbacks, sync); the other sends heartbeats when they are due, also during
 callbacks. Leaving the ``async with`` block leaves the group, whether by its end, an error or cancellation.
+
+Calls of a member's callbacks: coroutines in the event loop, plain functions in a thread, never two at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from airflow_kafka_groups.exceptions import CallbackFailedError, KafkaGroupsError, MembershipError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.membership import actions
-from airflow_kafka_groups.kafka.membership.callbacks import CallbackCaller
 from airflow_kafka_groups.kafka.membership.coordinator import FATAL, CoordinatorLink
-from airflow_kafka_groups.kafka.membership.member import GroupMember
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.member import GroupMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.state import Membership
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import heartbeat, join_group, leave_group, sync_group
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.transport.base import Connector
+
+_Outcome = tuple[Any, Exception | None]
+
+
+class CallbackCaller:
+    """The calls of one member's callbacks.
+
+    :param group_id: the group, for errors.
+    """
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self._left_running: asyncio.Event | None = None
+
+    async def call(self, callback: Callable[..., Any], *arguments: object) -> Any:
+        """Call a callback and return its result. Raises ``CallbackFailedError`` from what it raises.
+
+        A plain function goes on in its thread when its caller is cancelled, so the next call waits for it.
+        """
+        if self._left_running is not None:
+            await self._left_running.wait()
+            self._left_running = None
+        name = getattr(callback, "__name__", "a callback")
+        try:
+            if inspect.iscoroutinefunction(callback):
+                return await callback(*arguments)
+            result, raised = await self._in_thread(callback, arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not of this task: the callback waited for a task that it has cancelled. Unnoticed, it would end the
+            # membership without an error, and nobody who waits for a change would hear of it.
+            raise self._failure(name, error) from error
+        except Exception as error:
+            raise self._failure(name, error) from error
+        if raised is not None:
+            raise self._failure(name, raised) from raised
+        return result
+
+    def _failure(self, name: str, error: BaseException) -> CallbackFailedError:
+        return CallbackFailedError(self._group_id, f"{name}() raised {error!r}")
+
+    async def _in_thread(self, callback: Callable[..., Any], arguments: tuple[object, ...]) -> _Outcome:
+        loop, ended = asyncio.get_running_loop(), asyncio.Event()
+        began = False
+
+        def run() -> _Outcome:
+            nonlocal began
+            began = True
+            try:
+                return callback(*arguments), None
+            except Exception as error:  # noqa: BLE001  # handed over: before Python 3.12, no future takes a StopIteration
+                return None, error
+            finally:
+                with suppress(RuntimeError):  # the loop is closed, so nobody waits
+                    loop.call_soon_threadsafe(ended.set)
+
+        try:
+            return await asyncio.to_thread(run)
+        except asyncio.CancelledError:
+            if began:
+                self._left_running = ended
+            raise
+
 
 log = logging.getLogger(__name__)
 

@@ -29,15 +29,19 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
 )
 from airflow_kafka_groups.kafka.membership import actions
-from airflow_kafka_groups.kafka.membership.actions import Phase, Synced
-from airflow_kafka_groups.kafka.membership.error_actions import ErrorAction, error_action, group_error
-from airflow_kafka_groups.kafka.membership.member import GroupProtocol, JoinedMember, check_assignments, check_protocols
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.actions import ErrorAction, Phase, Synced, error_action, group_error
+from airflow_kafka_groups.kafka.membership.member import (
+    GroupProtocol,
+    JoinedMember,
+    MemberOptions,
+    check_assignments,
+    check_protocols,
+)
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis.join_group import JoinRequest
 from airflow_kafka_groups.kafka.protocol.apis.sync_group import SyncRequest
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Api
 
 NO_GENERATION = -1
 NO_MEMBER = ""

@@ -24,8 +24,7 @@ from typing import Any, Self
 from airflow_kafka_groups.exceptions import ConfigurationError, MembershipError
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember
-from airflow_kafka_groups.kafka.membership.options import MemberOptions
+from airflow_kafka_groups.kafka.membership.member import GroupMember, GroupProtocol, JoinedMember, MemberOptions
 from airflow_kafka_groups.kafka.membership.session import MemberSession
 
 PROTOCOL_TYPE = "airflow-kafka-groups"

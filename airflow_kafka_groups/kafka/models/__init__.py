@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from airflow_kafka_groups.kafka.models.cluster import Broker, BrokerId, CoordinatorType, TopicPartition
-from airflow_kafka_groups.kafka.models.group_offsets import GroupOffsets, PackedGroups, TopicOffsets
-from airflow_kafka_groups.kafka.models.group_states import GroupState
-from airflow_kafka_groups.kafka.models.group_types import GroupType
 from airflow_kafka_groups.kafka.models.groups import (
     LEASE_GROUP_ID,
     GroupDescription,
     GroupId,
     GroupListing,
+    GroupState,
+    GroupType,
     MemberDescription,
 )
 from airflow_kafka_groups.kafka.models.offsets import (
     NO_OFFSET,
+    GroupOffsets,
     ListConsumerGroupOffsetsSpec,
     ListedOffset,
     OffsetAndMetadata,
     OffsetSpec,
+    PackedGroups,
+    TopicOffsets,
 )
 
 __all__ = [

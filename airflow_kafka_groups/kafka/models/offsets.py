@@ -1,11 +1,24 @@
-"""Offsets, and the specifications of the offsets to list."""
+"""Offsets, and the specifications of the offsets to list.
+
+The committed offsets of one group: a mapping, stored in columns.
+
+With one retained object per partition, Python's cyclic garbage collector would take half the time of a large fetch.
+Groups in their plainest form (short lists, no metadata, no error) stay undecoded bytes until they are read, because
+many calls only compare, count or forward them.
+"""
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, repeat
+from struct import Struct
 from typing import NamedTuple
 
 from airflow_kafka_groups.kafka.models.cluster import TopicPartition
+from airflow_kafka_groups.kafka.models.groups import GroupId
 
 NO_OFFSET = -1
 """The offset in a response for a partition without a commit."""
@@ -67,3 +80,283 @@ class ListedOffset:
     offset: int
     timestamp: int = -1
     leader_epoch: int | None = None
+
+
+Row = tuple[int, int, int, str]
+"""Partition, committed offset (-1: none), leader epoch (-1: none), metadata."""
+
+_PACKED_ROW = ">iqi4x"  # partition, offset, leader epoch; skipped: metadata and error, known to be empty
+PACKED_ROW_SIZE = 20
+_FIXED_FIELDS = 16
+_SIGN_BYTE, _SIGN_BIT = 4, 0x80  # of a row's offset, which is big-endian
+_Columns = tuple["array[int]", "array[int]", "array[int]"]
+
+
+class TopicOffsets:
+    """The committed offsets of one topic of one group, in columns of equal length.
+
+    :param topic: the topic.
+    :param partitions: its partitions.
+    :param offsets: their committed offsets; -1 for a requested partition without a commit.
+    :param leader_epochs: their leader epochs; -1 for none.
+    :param metadata: ``None`` (default) if all entries are empty.
+    """
+
+    __slots__ = ("_columns", "_packed", "metadata", "topic")
+
+    def __init__(
+        self,
+        topic: str,
+        partitions: array[int],
+        offsets: array[int],
+        leader_epochs: array[int],
+        metadata: tuple[str, ...] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.metadata = metadata
+        self._columns: _Columns | None = (partitions, offsets, leader_epochs)
+        self._packed = b""
+
+    @classmethod
+    def packed(cls, topic: str, rows: bytes) -> TopicOffsets:
+        """Wrap undecoded rows of a response. The caller has checked that they have no metadata and no error.
+
+        :param topic: the topic.
+        :param rows: 20 bytes each: partition int32, offset int64, leader epoch int32, big-endian, and 4 to skip.
+        """
+        made = cls.__new__(cls)
+        made.topic = topic
+        made.metadata = None
+        made._columns = None
+        made._packed = rows
+        return made
+
+    @classmethod
+    def of_rows(cls, topic: str, rows: Sequence[Row]) -> TopicOffsets:
+        """Make the columns of rows."""
+        metadata = tuple([row[3] for row in rows])
+        return cls(
+            topic,
+            array("i", [row[0] for row in rows]),
+            array("q", [row[1] for row in rows]),
+            array("i", [row[2] for row in rows]),
+            metadata if any(metadata) else None,
+        )
+
+    @property
+    def partitions(self) -> array[int]:
+        """The column of partitions."""
+        return self._read()[0]
+
+    @property
+    def offsets(self) -> array[int]:
+        """The column of committed offsets."""
+        return self._read()[1]
+
+    @property
+    def leader_epochs(self) -> array[int]:
+        """The column of leader epochs."""
+        return self._read()[2]
+
+    def packed_rows(self) -> bytes:
+        """Return the rows in the format of ``packed``, without metadata; rows of a response are returned unchanged."""
+        if self._columns is not None and not self._packed:
+            self._packed = _packed_rows(len(self)).pack(*chain.from_iterable(zip(*self._columns, strict=True)))
+        return self._packed
+
+    def flat_rows(self) -> tuple[int, ...]:
+        """Return partition, committed offset and leader epoch of one row after the other."""
+        rows = self.packed_rows()
+        return _packed_rows(len(rows) // PACKED_ROW_SIZE).unpack(rows)
+
+    def fixed_fields(self) -> tuple[bytes, ...]:
+        """Return partition, committed offset and leader epoch of each row, still packed.
+
+        Equal rows have equal fields, whether they were sent by a broker or packed here: what else is in a packed row
+        differs with the version of the response.
+        """
+        rows = self.packed_rows()
+        return _fixed_fields(len(rows) // PACKED_ROW_SIZE).unpack(rows)
+
+    @property
+    def committed(self) -> int:
+        """The number of partitions with a committed offset."""
+        signs = self.packed_rows()[_SIGN_BYTE::PACKED_ROW_SIZE]
+        return len(signs) if max(signs, default=0) < _SIGN_BIT else sum(sign < _SIGN_BIT for sign in signs)
+
+    def _read(self) -> _Columns:
+        columns = self._columns
+        if columns is None:
+            flat = self.flat_rows()
+            columns = self._columns = (array("i", flat[0::3]), array("q", flat[1::3]), array("i", flat[2::3]))
+        return columns
+
+    def __len__(self) -> int:
+        return len(self._packed) // PACKED_ROW_SIZE if self._columns is None else len(self._columns[0])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, TopicOffsets):
+            return NotImplemented
+        return (self.topic, self._read(), self.metadata) == (other.topic, other._read(), other.metadata)
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value
+
+    def __repr__(self) -> str:
+        return f"<TopicOffsets {self.topic!r} [{len(self)} partitions]>"
+
+    def rows(self) -> Iterator[Row]:
+        """Iterate over (partition, offset, leader epoch, metadata); offset -1 means no commit."""
+        metadata: Iterable[str] = self.metadata if self.metadata is not None else repeat("", len(self))
+        return zip(*self._read(), metadata, strict=True)
+
+
+@lru_cache(1000)
+def _packed_rows(count: int) -> Struct:
+    return Struct(">" + _PACKED_ROW[1:] * count)
+
+
+@lru_cache(1000)
+def _fixed_fields(count: int) -> Struct:
+    return Struct(f"{_FIXED_FIELDS}s{PACKED_ROW_SIZE - _FIXED_FIELDS}x" * count)
+
+
+class GroupOffsets(Mapping[TopicPartition, OffsetAndMetadata | None]):
+    """The requested committed offsets of one group: a mapping, stored in columns.
+
+    :param group_id: the group.
+    :param topics: the columns of its topics.
+    :param packed: in place of ``topics`` their undecoded bytes, which the caller has checked to be in the plainest
+        form: the number of topics plus 1, and for each of them the size of its name plus 1, the name, the number of its
+        rows plus 1, the rows (see ``TopicOffsets.packed``) and a byte to skip. Each number is one byte. What follows
+        them is skipped.
+
+    The value of a partition that was requested by name and has no commit is ``None``.
+    """
+
+    __slots__ = ("_index", "_packed", "_topics", "group_id")
+
+    def __init__(self, group_id: GroupId, topics: tuple[TopicOffsets, ...] = (), packed: bytes | None = None) -> None:
+        self.group_id = group_id
+        self._topics = topics
+        self._packed = packed
+        self._index: dict[TopicPartition, OffsetAndMetadata | None] | None = None
+
+    @property
+    def topics(self) -> tuple[TopicOffsets, ...]:
+        """The columns of its topics."""
+        if self._packed is not None:
+            self._topics, self._packed = tuple(_plain_topics(self._packed)), None
+        return self._topics
+
+    def __len__(self) -> int:
+        return sum(map(len, self.topics))
+
+    def __iter__(self) -> Iterator[TopicPartition]:
+        for topic in self.topics:
+            yield from map(TopicPartition, repeat(topic.topic), topic.partitions)
+
+    def __getitem__(self, key: TopicPartition) -> OffsetAndMetadata | None:
+        if self._index is None:  # built on first use: most groups are only read by column
+            self._index = dict(_Items(self))
+        return self._index[key]
+
+    def values(self) -> ValuesView[OffsetAndMetadata | None]:
+        """Return the committed offsets, in the order of the partitions."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[TopicPartition, OffsetAndMetadata | None]:
+        """Return (partition, committed offset) pairs."""
+        return _Items(self)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, GroupOffsets) and self.group_id != other.group_id:
+            return False
+        return isinstance(other, Mapping) and dict(self.items()) == dict(other.items())
+
+    __hash__ = None  # type: ignore[assignment]  # compared by value, as every Mapping
+
+    def __repr__(self) -> str:
+        return f"<GroupOffsets of {self.group_id!r} [{len(self.topics)} topics | {len(self)} partitions]>"
+
+    @classmethod
+    def from_mapping(
+        cls, group_id: GroupId, offsets: Mapping[TopicPartition, OffsetAndMetadata | None]
+    ) -> GroupOffsets:
+        """Build the columns from a plain mapping, e.g. of a backup."""
+        by_topic: dict[str, list[Row]] = {}
+        for partition, value in offsets.items():
+            epoch = -1 if value is None or value.leader_epoch is None else value.leader_epoch
+            offset, metadata = (NO_OFFSET, "") if value is None else (value.offset, value.metadata)
+            by_topic.setdefault(partition.topic, []).append((partition.partition, offset, epoch, metadata))
+        return cls(group_id, tuple(TopicOffsets.of_rows(topic, rows) for topic, rows in by_topic.items()))
+
+
+class PackedGroups(Mapping[GroupId, GroupOffsets]):
+    """The undecoded offsets of many groups: a ``GroupOffsets`` is made each time that one is looked up.
+
+    Python's cyclic garbage collector looks at every ``GroupOffsets``, and never at bytes.
+
+    :param packed: each group with its topics (see ``GroupOffsets``).
+    """
+
+    __slots__ = ("_packed",)
+
+    def __init__(self, packed: dict[GroupId, bytes]) -> None:
+        self._packed = packed
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def __iter__(self) -> Iterator[GroupId]:
+        return iter(self._packed)
+
+    def __getitem__(self, group_id: GroupId) -> GroupOffsets:
+        return GroupOffsets(group_id, (), self._packed[group_id])
+
+    def values(self) -> ValuesView[GroupOffsets]:
+        """Return the offsets of each group; the inherited way looks each of them up."""
+        return _PackedValues(self)
+
+
+class _PackedValues(ValuesView[GroupOffsets]):
+    _mapping: PackedGroups
+
+    def __iter__(self) -> Iterator[GroupOffsets]:
+        packed = self._mapping._packed
+        return map(GroupOffsets, packed, repeat(()), packed.values())
+
+
+class _Values(ValuesView[OffsetAndMetadata | None]):
+    """Iterates over the columns. The inherited implementation looks up every key."""
+
+    _mapping: GroupOffsets
+
+    def __iter__(self) -> Iterator[OffsetAndMetadata | None]:
+        for topic in self._mapping.topics:
+            for _, offset, epoch, metadata in topic.rows():
+                yield OffsetAndMetadata(offset, metadata, epoch if epoch >= 0 else None) if offset >= 0 else None
+
+
+class _Items(ItemsView[TopicPartition, OffsetAndMetadata | None]):
+    """Iterates over the columns. The inherited implementation looks up every key."""
+
+    _mapping: GroupOffsets
+
+    def __iter__(self) -> Iterator[tuple[TopicPartition, OffsetAndMetadata | None]]:
+        return zip(self._mapping, self._mapping.values(), strict=True)
+
+
+def _plain_topics(packed: bytes) -> Iterator[TopicOffsets]:
+    position = 1
+    for _ in range(packed[0] - 1):
+        end_of_name = position + packed[position]
+        start = end_of_name + 1
+        end = start + (packed[end_of_name] - 1) * PACKED_ROW_SIZE
+        yield TopicOffsets.packed(_topic_name(packed[position + 1 : end_of_name]), packed[start:end])
+        position = end + 1
+
+
+@lru_cache(1000)
+def _topic_name(name: bytes) -> str:
+    """Decode a name that comes again and again; each is kept once."""
+    return name.decode()

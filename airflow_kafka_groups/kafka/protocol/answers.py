@@ -20,8 +20,7 @@ from airflow_kafka_groups.kafka.models import (
     TopicOffsets,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.operations import operations
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 
 NO_THROTTLE = timedelta()
 NO_ERRORS: Mapping[TopicPartition, ErrorCode] = {}

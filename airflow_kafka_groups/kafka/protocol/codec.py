@@ -18,7 +18,7 @@ from kio.index import load_payload_module
 from kio.serial import entity_reader, entity_writer
 from kio.static.constants import EntityType
 
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 
 Message = Any
 """A body as bytes, or one of kio's messages: one class for each API and version, which only its own module knows."""

@@ -1,13 +1,16 @@
-"""Kafka's error codes, with a description of each. Handlers decide what an error means for a key."""
+"""Kafka's error codes, with a description of each. Handlers decide what an error means for a key.
+
+Authorized operations on a group, a topic or the cluster: the bit field of KIP-430.
+"""
 
 from __future__ import annotations
 
 from kio.schema.errors import ErrorCode
 
 from airflow_kafka_groups.exceptions import BrokerError
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 
-__all__ = ["ErrorCode", "broker_error"]
+__all__ = ["ErrorCode", "broker_error", "UNKNOWN_OPERATIONS", "operations"]
 
 
 def _of_newer_broker(kind: type[ErrorCode], value: object) -> ErrorCode | None:
@@ -51,3 +54,26 @@ def broker_error(
     """Build the exception for an error code, with the broker's own message where it sent one."""
     description = message or _DESCRIPTIONS.get(code, "see the error codes in Kafka's protocol guide")
     return BrokerError(int(code), code.name.upper(), description, api=api.name, broker_id=broker_id, subject=subject)
+
+
+UNKNOWN_OPERATIONS = -(2**31)
+"""The value where operations were not asked for, or the broker is too old."""
+_NAMES = {
+    3: "read",
+    4: "write",
+    5: "create",
+    6: "delete",
+    7: "alter",
+    8: "describe",
+    9: "cluster_action",
+    10: "describe_configs",
+    11: "alter_configs",
+    12: "idempotent_write",
+}
+
+
+def operations(bits: int) -> frozenset[str] | None:
+    """Read the bit field; ``None`` where operations were not asked for, or the broker is too old."""
+    if bits == UNKNOWN_OPERATIONS:
+        return None
+    return frozenset(name for bit, name in _NAMES.items() if bits & (1 << bit))

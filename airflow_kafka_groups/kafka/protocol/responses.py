@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol import api_versions as apis
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
@@ -24,9 +25,8 @@ from airflow_kafka_groups.kafka.protocol.apis import (
     offset_fetch,
     sync_group,
 )
-from airflow_kafka_groups.kafka.protocol.apis import hot_codecs_offset_fetch as hot_offset_fetch
+from airflow_kafka_groups.kafka.protocol.apis import offset_fetch as hot_offset_fetch
 from airflow_kafka_groups.kafka.protocol.codec import Message, decode_message
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 
 _FROM_KIO: Mapping[Api, Callable[[Message], Any]] = {
     apis.LIST_OFFSETS: list_offsets.from_kio,

@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import Api, ApiVersions
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 
 OnAnswers = Callable[[Sequence[Message], Mapping[int, KafkaGroupsError]], None]
 """Called with the next answers in the order of their requests, and the errors of those that have none, by place."""

@@ -23,16 +23,22 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import CHANGES, Api, ApiVersions
 from airflow_kafka_groups.kafka.protocol.codec import Message, encode_body, header_around
-from airflow_kafka_groups.kafka.protocol.protocol_apis import CHANGES, Api
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
-from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import (
+    HTTP_SERVER,
+    OpeningConnection,
+    TlsContext,
+    answers_http,
+    refusal,
+    say,
+    unexpected,
+    why,
+)
 from airflow_kafka_groups.kafka.transport.base import OnAnswers
-from airflow_kafka_groups.kafka.transport.open_errors import HTTP_SERVER, answers_http, refusal, say, unexpected, why
 from airflow_kafka_groups.kafka.transport.pipeline import LARGEST_ID, Exchange, Pipeline
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
-from airflow_kafka_groups.kafka.transport.tls import TlsContext
 
 _UNACKNOWLEDGED_SECONDS = 20
 _IDLE_SECONDS = 60

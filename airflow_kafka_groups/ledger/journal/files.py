@@ -28,12 +28,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError
-from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
-from airflow_kafka_groups.storage.file_errors import unless_damaged
+from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file, unless_damaged
 from airflow_kafka_groups.storage.formats import FORMAT, UnknownFormatError, check_format
-from airflow_kafka_groups.storage.ids import parse_time
 from airflow_kafka_groups.storage.layout import StoragePath
 from airflow_kafka_groups.storage.named_files import read_named
+from airflow_kafka_groups.storage.paths import parse_time
 
 T = TypeVar("T")
 

@@ -13,9 +13,13 @@ from itertools import islice
 from typing import Any
 
 from airflow_kafka_groups.exceptions import FileExistsAlreadyError, JournalError, StorageError
-from airflow_kafka_groups.ledger.journal.blocks import Blocks, write_blocks
-from airflow_kafka_groups.ledger.journal.checkpoint import CHECKPOINT_RUNS, read_checkpoint, write_checkpoint
-from airflow_kafka_groups.ledger.journal.columns import end_json, intents_json, outcomes_json
+from airflow_kafka_groups.ledger.journal.blocks import Blocks, end_json, intents_json, outcomes_json, write_blocks
+from airflow_kafka_groups.ledger.journal.checkpoint import (
+    CHECKPOINT_RUNS,
+    may_still_delete,
+    read_checkpoint,
+    write_checkpoint,
+)
 from airflow_kafka_groups.ledger.journal.files import (
     Chain,
     Entry,
@@ -36,14 +40,12 @@ from airflow_kafka_groups.ledger.journal.files import (
     run_folder,
     runs_listed,
 )
-from airflow_kafka_groups.ledger.journal.folding import fold
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
-from airflow_kafka_groups.ledger.journal.running import may_still_delete
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome
+from airflow_kafka_groups.storage.access import EXCLUSIVE_REMEDY
 from airflow_kafka_groups.storage.durable_files import is_exclusive
-from airflow_kafka_groups.storage.ids import CLOCK_SLACK, parse_time
 from airflow_kafka_groups.storage.layout import StoragePath
-from airflow_kafka_groups.storage.storage_access import EXCLUSIVE_REMEDY
+from airflow_kafka_groups.storage.paths import CLOCK_SLACK, parse_time
 
 INLINE_GROUPS = 1_000
 """Up to so many outcomes are in a run's last entry itself; more are in a file of their own."""

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
-from airflow_kafka_groups.storage import ids, paths
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage.job_files import Storage
 
 ALL = "*"
 """All clusters of a base folder."""

@@ -18,13 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError, first_line
-from airflow_kafka_groups.observe.history.manifests import half_written
-from airflow_kafka_groups.observe.history.snapshots import History, rows_of
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.observe.history.snapshots import History, half_written, rows_of
 from airflow_kafka_groups.storage.arrow_values import fill_nulls, to_numpy
-from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS, arrow_schema
 
 _ROWS_AT_ONCE = 250_000
 _NAMES = [column.name for column in SNAPSHOT_COLUMNS]

@@ -8,6 +8,8 @@ Offset commit, key types 0 and 1: group, topic, partition. Values: v0 offset, me
 as v0; v3 offset, leader epoch, metadata, time; v4 the same with a compact string and tags. A record whose length does
 not match its fields, or whose strings are not UTF-8, is *corrupt*; one of a later version is *future*. Both are counted
 and never guessed.
+
+How the counts of records are called, which need no numpy.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+RECORDS, CORRUPT, FUTURE = "records", "corrupt", "future"
+
 
 COMMIT_TYPES = (0, 1)
 MAX_COMMIT_VALUE = 4

@@ -4,6 +4,8 @@ The steps: list groups (and the brokers that did not answer), describe those who
 lacks, stream the committed offsets into columns, list the log start and end of each partition, write the rows and the
 members, and write the manifest last. Whatever could not be read is a row with an error: nothing is dropped. Share and
 streams groups are listed, but their offsets are not requested because they are stored elsewhere.
+
+The summary of a snapshot that was taken, for the operator that asked for it.
 """
 
 from __future__ import annotations
@@ -11,30 +13,62 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, SnapshotError
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.models.group_types import keeps_progress_elsewhere
+from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
 from airflow_kafka_groups.observe.cluster_view import ViewReader
 from airflow_kafka_groups.observe.patterns import EVERYTHING, GroupFilter, check_group_ids, check_patterns
 from airflow_kafka_groups.observe.protocols import GroupAdmin, is_out_of_reach, read_offsets
 from airflow_kafka_groups.observe.snapshot.cluster_folders import folders_with_snapshots, note_folder
-from airflow_kafka_groups.observe.snapshot.group_facts import gather_facts
-from airflow_kafka_groups.observe.snapshot.group_rows import readable_part
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, write_members
 from airflow_kafka_groups.observe.snapshot.reader import snapshot_ids
 from airflow_kafka_groups.observe.snapshot.subscriptions import SeenSubscriptions, write_subscriptions
-from airflow_kafka_groups.observe.snapshot.summary import SnapshotSummary
-from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_rows
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, gather_facts, readable_part, write_rows
 from airflow_kafka_groups.storage.durable_files import require_writable
-from airflow_kafka_groups.storage.ids import CLOCK_SLACK, new_id, time_prefix
 from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, utc_now, write_json
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
+from airflow_kafka_groups.storage.paths import CLOCK_SLACK, SNAPSHOT_FILE, new_id, time_prefix
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotSummary:
+    """What a snapshot holds; ``to_json()`` is small enough for XCom.
+
+    :param coordinators: how many groups each broker coordinates.
+    :param not_found: the ids asked for by name that do not exist.
+    :param failed: the groups that could not be read, with the reason; the first hundred.
+    """
+
+    snapshot_id: str
+    cluster: str
+    kafka_cluster_id: str | None
+    manifest: str
+    data: str
+    complete: bool
+    missing_brokers: Mapping[str, str]
+    sees_all_topics: bool
+    groups: int
+    failed_groups: int
+    rows: int
+    partitions: int
+    partitions_without_ends: int
+    states: Mapping[str, int]
+    types: Mapping[str, int]
+    coordinators: Mapping[str, int]
+    seconds: float
+    not_found: tuple[str, ...]
+    failed: Mapping[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON."""
+        return {**asdict(self), "not_found": list(self.not_found)}
+
 
 _PARTITIONS_AT_ONCE = 50_000
 _FAILED_SHOWN = 100

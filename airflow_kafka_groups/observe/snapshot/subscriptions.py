@@ -10,11 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupId, GroupState
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
 from airflow_kafka_groups.storage.arrow_values import column
-from airflow_kafka_groups.storage.columns import SUBSCRIPTION_COLUMNS
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest, SubscriptionsFile
+from airflow_kafka_groups.storage.schemas import SUBSCRIPTION_COLUMNS, arrow_schema
 from airflow_kafka_groups.storage.sealed_table import read_sealed, write_sealed
 
 

@@ -1,13 +1,19 @@
-"""What operators that delete by the journal have in common: the lease, the stop switch, and who asks."""
+"""What operators that delete by the journal have in common: the lease, the stop switch, and who asks.
+
+The observer of a deletion in a task: what happens goes to the task's log, and a killed task stops it.
+"""
 
 from __future__ import annotations
 
+import json
 import socket
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from airflow_kafka_groups.change.deletion.request import DeletionObserver
 from airflow_kafka_groups.exceptions import (
     GroupsFailedError,
     KafkaGroupsError,
@@ -19,8 +25,62 @@ from airflow_kafka_groups.hooks.argument_validation import Argument, sets_argume
 from airflow_kafka_groups.hooks.arguments import one_of, optional, read_duration, read_flag, read_integer, read_text
 from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
 from airflow_kafka_groups.ledger.approval_rules import RULES
-from airflow_kafka_groups.operators.support.actor import actor_of, every_mapped_run_of
-from airflow_kafka_groups.operators.support.base import DryRunOperator, first_failures
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome
+from airflow_kafka_groups.operators.support.base import FIRST_FAILURES, DryRunOperator, StoredOperator, first_failures
+from airflow_kafka_groups.operators.support.tries import actor_of, every_mapped_run_of
+from airflow_kafka_groups.shown import one_line
+
+_LOGGED_AT_ONCE = 100
+
+
+class LoggedDeletion(DeletionObserver):
+    """Logs the outcomes of each chunk, and all of them if they cannot be recorded.
+
+    :param operator: the operator whose task deletes.
+    :param why_stop: returns why the deletion is to stop, or ``None``.
+    :param count: takes the counts of the outcomes, and whether nothing was changed.
+    """
+
+    def __init__(
+        self,
+        operator: StoredOperator,
+        why_stop: Callable[[], str | None],
+        count: Callable[[Mapping[str, int], bool], None],
+    ) -> None:
+        self._log, self._log_progress = operator.log, operator.log_progress
+        self._why_stop, self._count = why_stop, count
+
+    def progress(self, stage: str, done: int, total: int) -> None:
+        """Log how far a stage is."""
+        self._log_progress(stage, done, total)
+
+    def concluded(self, outcomes: Sequence[GroupOutcome]) -> None:
+        """Log the counts of a chunk, and its first groups with their reasons; the record has them all."""
+        counts = Counter(item.outcome.value for item in outcomes)
+        self._log.info("%s", ", ".join(f"{name} {count}" for name, count in counts.items()))
+        for item in outcomes[:FIRST_FAILURES]:
+            self._log.info("%s: %s (%s)", item.outcome.value, one_line(item.group_id), item.reason)
+
+    def warning(self, text: str) -> None:
+        """Log what went wrong with the run."""
+        self._log.warning("%s", text)
+
+    def not_recorded(self, record: Mapping[str, Any]) -> None:
+        """Log and count a record that the storage refused: what was deleted must be known."""
+        outcomes = record["outcomes"]
+        self._log.error("The record could not be written: %s", json.dumps({**record, "outcomes": len(outcomes)}))
+        for start in range(0, len(outcomes), _LOGGED_AT_ONCE):
+            self._log.error("Not recorded: %s", json.dumps(outcomes[start : start + _LOGGED_AT_ONCE]))
+        self._count(record["counts"], record["dry_run"])
+
+    def notice(self, text: str) -> None:
+        """Log what is worth a line."""
+        self._log.info("%s", text)
+
+    def why_stop(self) -> str | None:
+        """Return why the deletion is to stop."""
+        return self._why_stop()
+
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -199,7 +259,6 @@ class DeletingOperator(DryRunOperator):
     def _request(self, context: Context) -> DeletionRequest:
         """Return who asks for the deletion, and on which terms."""
         from airflow_kafka_groups.change.deletion.request import DeletionRequest, no_lease
-        from airflow_kafka_groups.operators.support.logged_deletion import LoggedDeletion
 
         actor = actor_of(context)
         lease: Callable[[], AbstractAsyncContextManager[LeaseGuard | None]] = no_lease

@@ -13,7 +13,7 @@ from airflow_kafka_groups.shown import MOST, NO_LINK, shortened, without_links
 
 if TYPE_CHECKING:
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-    from airflow_kafka_groups.observe.snapshot.last_members import LastMembers
+    from airflow_kafka_groups.observe.snapshot.members import LastMembers
 
 FIRST_GROUPS = 10
 """How many groups the question shows: the form is below them, and is not to be out of sight."""

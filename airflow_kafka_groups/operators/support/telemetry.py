@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import BaseOperator, Context
 
     from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-    from airflow_kafka_groups.report.group_metrics import GroupMetrics, Numbers
+    from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers
 
 log = logging.getLogger(__name__)
 

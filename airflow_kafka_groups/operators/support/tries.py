@@ -1,13 +1,15 @@
-"""The earlier tries of a task that changes offsets: it is retried or cleared, and groups were used in between."""
+"""The earlier tries of a task that changes offsets: it is retried or cleared, and groups were used in between.
+
+Who runs a task: what the records of a change name, and what the tries of a task have in common.
+"""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
-
-from airflow_kafka_groups.operators.support.actor import actor_of, task_run_of
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -16,6 +18,41 @@ if TYPE_CHECKING:
 
     from airflow_kafka_groups.change.restore.earlier_tries import EarlierTries
     from airflow_kafka_groups.storage.layout import Layout
+
+
+NOT_MAPPED = "-1"
+"""Airflow's ``map_index`` of a task that is not mapped."""
+
+
+def task_run_of(actor: Mapping[str, str]) -> str:
+    """Return what a task that is retried or cleared has in common with its earlier tries."""
+    if "run_id" not in actor:  # outside of Airflow
+        return uuid.uuid4().hex
+    return "/".join(actor.get(name, "") for name in ("dag_id", "run_id", "task_id", "map_index"))
+
+
+def every_mapped_run_of(actor: Mapping[str, str]) -> str:
+    """Return what all tasks of a mapped one have in common, too.
+
+    A group may be another one's when what the task is mapped over was created again. The name is that of a task that
+    is not mapped.
+    """
+    return task_run_of({**actor, "map_index": NOT_MAPPED})
+
+
+def actor_of(context: Context) -> dict[str, str]:
+    """Return the DAG, the run, the task, its try and the person who triggered it, as far as they are known."""
+    run = context.get("dag_run")
+    task = context.get("ti")
+    found = {
+        "dag_id": getattr(task, "dag_id", None),
+        "run_id": context.get("run_id"),
+        "task_id": getattr(task, "task_id", None),
+        "map_index": getattr(task, "map_index", None),
+        "try_number": getattr(task, "try_number", None),
+        "triggered_by": getattr(run, "triggering_user_name", None),
+    }
+    return {name: str(value) for name, value in found.items() if value is not None}
 
 
 def tries_of(

@@ -21,11 +21,10 @@ from airflow_kafka_groups.observe.offset_values import Partition, Range
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, WHOLE, read_stored
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.session.settings import jvm_of
-from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.slices import parse_ranges, range_rows
-from airflow_kafka_groups.storage import ids, paths
-from airflow_kafka_groups.storage.digest import digest_of
-from airflow_kafka_groups.storage.formats import check_format
+from airflow_kafka_groups.spark.unread.ranges import Backlog, parse_ranges, range_rows
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage.formats import check_format, digest_of
 
 # Neither "end" nor "offset" may be bare in a session with spark.sql.ansi.enforceReservedKeywords.
 _RANGE_SCHEMA = "group_id string, topic string, partition int, range_start long, range_end long"

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.record import PROCESSING, TakenOverError
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
 
 OUTPUT_MODES = ("errorifexists", "append", "overwrite")
 COLUMN = "backlog_slice"

@@ -29,11 +29,10 @@ from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, options_hidden
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.logs import warn
-from airflow_kafka_groups.spark.unread.attempt import Attempt
+from airflow_kafka_groups.spark.unread.attempt import Attempt, resume_or_begin
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext, with_context
 from airflow_kafka_groups.spark.unread.record import Record, open_record
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, look
-from airflow_kafka_groups.spark.unread.resume import resume_or_begin
-from airflow_kafka_groups.spark.unread.slices import BacklogContext, with_context
 
 _READ_WAIT_MS = 10_000
 """How long Spark may take to report queries that have ended."""

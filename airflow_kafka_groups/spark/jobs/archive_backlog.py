@@ -33,19 +33,17 @@ from airflow_kafka_groups.spark.backlog.archive import (
 )
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA
-from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.kafka.reader import read_ranges
 from airflow_kafka_groups.spark.logs import logged
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_reading, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
-from airflow_kafka_groups.spark.session.preflight import prepare_kafka
-from airflow_kafka_groups.spark.shared_output import require_shared
+from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, prepare_kafka, require_packages
 from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogPolicy, plan_backlog, without_commit
 from airflow_kafka_groups.spark.unread.recreated import logs_since, with_other_ids
-from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
+from airflow_kafka_groups.spark.unread.request import read_groups
 from airflow_kafka_groups.storage import paths
 from airflow_kafka_groups.storage.formats import FORMAT
 

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA, read_stored
-from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged
@@ -38,10 +38,9 @@ from airflow_kafka_groups.spark.options import (
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import fit_shuffles, prepare_kafka
-from airflow_kafka_groups.spark.shared_output import require_shared
-from airflow_kafka_groups.storage import ids
+from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.job_files import JobFiles
-from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 
 JOB = "commit_history"
 _METADATA = "group_type, protocol_type, protocol, generation, leader, members, state_changed_at"

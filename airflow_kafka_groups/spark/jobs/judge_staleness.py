@@ -20,7 +20,7 @@ from airflow_kafka_groups.judge.staleness.policy import add_policy, count, durat
 from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, fleet_summary, is_one, of_each_cluster
 from airflow_kafka_groups.observe.history.snapshots import History, find_history, require_left
 from airflow_kafka_groups.spark.logs import logged, warn
-from airflow_kafka_groups.spark.offsets_topic.known_commits import asked_for, reads_commits
+from airflow_kafka_groups.spark.offsets_topic.last_commits import asked_for, reads_commits
 from airflow_kafka_groups.spark.options import (
     KAFKA_PROPERTIES,
     TABLE,
@@ -30,18 +30,18 @@ from airflow_kafka_groups.spark.options import (
     folder_path,
 )
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
-from airflow_kafka_groups.storage import ids, paths
-from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
-from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.workers import CALLERS, Workers
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage.job_files import CALLERS, Storage, Workers
+from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from airflow_kafka_groups.judge.staleness.reduction import Reduction
+    from airflow_kafka_groups.judge.staleness.observations import Reduction
     from airflow_kafka_groups.spark.catalogue import CatalogueTable
 
 JOB = "judge_staleness"
@@ -172,8 +172,7 @@ def _judge_history(
     started: float,
 ) -> dict[str, Any]:
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.judge.staleness.judging import judged_history, write_verdicts
-    from airflow_kafka_groups.judge.staleness.verdicts import judge
+    from airflow_kafka_groups.judge.staleness.judging import judge, judged_history, write_verdicts
 
     cluster, policy = history.judged.cluster, policy_of(arguments)
     reduction = _reduction(session, storage, history, workers, arguments.driver_rows)
@@ -199,7 +198,7 @@ def _judge_history(
     )
     by_verdict, lag, files = write_verdicts(session.storage(output), verdicts, output)
     if _OBSERVATIONS_TABLE in tables:
-        from airflow_kafka_groups.spark.observations_table import add_observations
+        from airflow_kafka_groups.spark.catalogue import add_observations
 
         add_observations(session.get(), judged_by, tables[_OBSERVATIONS_TABLE], cluster)
     if TABLE in tables:
@@ -245,7 +244,7 @@ def _judge_history(
 def _reduction(
     session: SessionOnDemand, storage: Storage, history: History, workers: Workers, driver_rows: int
 ) -> Reduction:
-    from airflow_kafka_groups.judge.staleness.reduction import Reduction
+    from airflow_kafka_groups.judge.staleness.observations import Reduction
 
     if (spark := session.of_cluster()) is None:
         return Reduction(storage, history, workers)

@@ -15,13 +15,13 @@ from airflow_kafka_groups.observe.history.fleet import check_cluster
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_base, add_table, folder_path
 from airflow_kafka_groups.spark.program import Program, write_summary
-from airflow_kafka_groups.spark.session.packages import WORKER_PACKAGES, require_packages
+from airflow_kafka_groups.spark.session.preflight import WORKER_PACKAGES, require_packages
 from airflow_kafka_groups.spark.session_on_demand import SessionOnDemand
 from airflow_kafka_groups.storage import paths
-from airflow_kafka_groups.storage.columns import LAG_COLUMNS
+from airflow_kafka_groups.storage.job_outputs import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.output_checks import require_own_summary, require_replaceable
 from airflow_kafka_groups.storage.paths import TableName
+from airflow_kafka_groups.storage.schemas import LAG_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -69,8 +69,7 @@ def run(spark: SparkSession | SessionOnDemand, arguments: argparse.Namespace) ->
         session.get(for_kafka=True)
     require_packages(WORKER_PACKAGES)
     # They need numpy and pyarrow, and --help does not.
-    from airflow_kafka_groups.judge.report import SUMMED_BY, look_through, write_tables
-    from airflow_kafka_groups.judge.sums import SUM_NAMES
+    from airflow_kafka_groups.judge.lag import SUM_NAMES, SUMMED_BY, look_through, write_tables
     from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
     from airflow_kafka_groups.spark.owners import owners_of, parse_owners
 

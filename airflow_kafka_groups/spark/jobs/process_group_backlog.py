@@ -19,20 +19,18 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError, first_line
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
 from airflow_kafka_groups.spark.backlog.process import process_backlog
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
-from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.kafka.properties import load_properties
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES, add_reading
 from airflow_kafka_groups.spark.program import Program, write_summary
 from airflow_kafka_groups.spark.session.preflight import prepare_kafka
-from airflow_kafka_groups.spark.shared_output import require_shared
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
-from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogPolicy
+from airflow_kafka_groups.spark.unread.ranges import POLICY_CHOICES, BacklogContext, BacklogPolicy, with_context
 from airflow_kafka_groups.spark.unread.record import PROCESSED, TakenOverError
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, parse_fetched
-from airflow_kafka_groups.spark.unread.slices import BacklogContext, with_context
 from airflow_kafka_groups.storage.formats import FORMAT
-from airflow_kafka_groups.storage.output_checks import require_own_summary
+from airflow_kafka_groups.storage.job_outputs import require_own_summary
 from airflow_kafka_groups.storage.paths import BACKLOG_RECORDS
 
 JOB = "process_group_backlog"

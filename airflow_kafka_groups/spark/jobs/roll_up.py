@@ -23,15 +23,15 @@ from airflow_kafka_groups.judge.verdict_names import VerdictName
 from airflow_kafka_groups.observe.history.fleet import ALL, check_clusters, of_each_cluster
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ROLL_UP_SCHEMA
-from airflow_kafka_groups.spark.hadoop_storage import storage_of
+from airflow_kafka_groups.spark.hadoop_storage import require_shared, storage_of
 from airflow_kafka_groups.spark.logs import logged, warn
 from airflow_kafka_groups.spark.options import add_base, add_table
 from airflow_kafka_groups.spark.program import Program
 from airflow_kafka_groups.spark.session.preflight import prepare
 from airflow_kafka_groups.spark.session.settings import PARTITION_BY_PARTITION, settings_of_write
-from airflow_kafka_groups.spark.shared_output import require_shared
-from airflow_kafka_groups.storage import ids, paths
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage import paths
+from airflow_kafka_groups.storage import paths as ids
+from airflow_kafka_groups.storage.job_files import Storage
 
 JOB = "roll_up"
 _KEYS = ("cluster", "day")

@@ -18,8 +18,8 @@ from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ArgumentError
-from airflow_kafka_groups.spark.connection_properties import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.errors import SPARK_ERRORS
+from airflow_kafka_groups.spark.names import PREFIX, PROTECTED, READ_ONLY
 from airflow_kafka_groups.spark.options import KAFKA_PROPERTIES
 from airflow_kafka_groups.spark.session.settings import jvm_of, settings_kept
 

@@ -24,7 +24,7 @@ def _check_requirements() -> None:
     except ImportError:
         import pyspark
 
-        from airflow_kafka_groups.spark.spark_versions import TESTED_SPARK
+        from airflow_kafka_groups.spark.names import TESTED_SPARK
 
         raise ImportError(
             f"pyspark {pyspark.__version__} ({sys.executable} on {socket.gethostname()}) is too old for the data "

@@ -15,8 +15,7 @@ from pyspark.sql.types import StructType
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark.frames import schema_of
-from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS
+from airflow_kafka_groups.spark.source.options import CHANGE_COLUMNS, SourceOptions
 
 _PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 _ONLY_READS = (

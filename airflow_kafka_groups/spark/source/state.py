@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.spark.source.rows import KEYS, SOURCE_COLUMNS, VALUES
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.spark.source.options import KEYS, SOURCE_COLUMNS, VALUES
 from airflow_kafka_groups.storage.local_files import create_local
+from airflow_kafka_groups.storage.schemas import arrow_schema
 
 STREAM, DRIVER = "stream", "driver"
 """What an offset has beside its batch: the number of the stream, and that of the driver that planned the batch."""

@@ -27,13 +27,11 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark.source.groups import PushedFilters
-from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.reader import Chunk, fetch, list_in_scope, run
-from airflow_kafka_groups.spark.source.rows import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES
+from airflow_kafka_groups.spark.source.options import CHANGE_COLUMNS, KEYS, SOURCE_COLUMNS, VALUES, SourceOptions
+from airflow_kafka_groups.spark.source.reader import Chunk, PushedFilters, fetch, list_in_scope, run
 from airflow_kafka_groups.spark.source.state import DRIVER, STREAM, ChangeState
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
 from airflow_kafka_groups.storage.arrow_values import as_column
+from airflow_kafka_groups.storage.schemas import arrow_schema
 
 _WAIT_SECONDS = 0.5
 

@@ -19,12 +19,19 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commits, Partition, Range, commit_rows, parse_commits
-from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.slices import Slice, cut, merged, overlap, parse_ranges, range_rows, without
-from airflow_kafka_groups.storage.digest import digest_of
-from airflow_kafka_groups.storage.formats import FORMAT, check_format
-from airflow_kafka_groups.storage.ids import new_id
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.spark.unread.ranges import (
+    Backlog,
+    Slice,
+    cut,
+    merged,
+    overlap,
+    parse_ranges,
+    range_rows,
+    without,
+)
+from airflow_kafka_groups.storage.formats import FORMAT, check_format, digest_of
+from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.paths import new_id
 
 RUN, ATTEMPT, PROCESSING, PROCESSED, COMMIT, ENDED = "run", "attempt", "processing", "processed", "commit", "ended"
 COMMITTED, NOT_COMMITTED, UNVERIFIED, ABANDONED = "committed", "not_committed", "unverified", "abandoned"

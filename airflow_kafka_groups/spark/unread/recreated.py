@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from typing import TYPE_CHECKING, Protocol
 
 from airflow_kafka_groups.observe.offset_values import LogEnds, Partition
-from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin
+from airflow_kafka_groups.spark.unread.commit import GroupAdmin
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ def measure_lag(
     total = groups * PARTITIONS * (RECORDS - COMMITTED)
     samples: list[Taken] = []
     for _ in range(rounds):
-        found = steps.task("lag", "airflow_kafka_groups.operators.lag:ListGroupLagOperator", include=["lag-*"])
+        found = steps.task("lag", "airflow_kafka_groups.operators.offsets:ListGroupLagOperator", include=["lag-*"])
         if (found["groups"], found["total_lag"], found["unknown"]) != (groups, total, 0):
             raise LabError(f"the operator measured {found}; the lag is {total}")
         samples.append(steps.taken["lag"])

@@ -75,7 +75,7 @@ def _clean_up(steps: Steps, storage: Path, groups: int, judge: str) -> str:
     _expect("delete", deleted["counts"], {"deleted": groups})
     steps.task(
         "verify",
-        "airflow_kafka_groups.sensors.deletion:DeleteGroupsSensor",
+        "airflow_kafka_groups.sensors.groups:DeleteGroupsSensor",
         audit_path=deleted["audit_path"],
         poke_interval=1,
     )

@@ -22,7 +22,7 @@ from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest, no_lease
 from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.lease import LeaseGuard

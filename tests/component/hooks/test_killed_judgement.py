@@ -14,9 +14,9 @@ from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.hooks.plain_jobs import run_plain_job
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.report.group_metrics import metrics_of_snapshot
+from airflow_kafka_groups.report.metrics import metrics_of_snapshot
+from airflow_kafka_groups.storage.job_files import LocalStorage
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen
 

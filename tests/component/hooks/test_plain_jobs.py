@@ -16,8 +16,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError
 from airflow_kafka_groups.hooks.plain_jobs import base_of, needs_no_spark, run_plain_job
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
+from airflow_kafka_groups.storage.job_files import LocalStorage
 from airflow_kafka_groups.storage.job_storage import JobStorage
-from airflow_kafka_groups.storage.local_storage import LocalStorage
 from tests.histories.judged import verdict_summary, verdicts
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id

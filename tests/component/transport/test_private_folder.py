@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.kafka.transport.private_folder import PREFIX, private_folder, remove_leftovers
-from airflow_kafka_groups.kafka.transport.security import SecurityConfig
+from airflow_kafka_groups.kafka.transport.security import PREFIX, SecurityConfig, private_folder, remove_leftovers
 from tests.lab.security.certificates import Authority
 
 pytestmark = pytest.mark.safety
 
 HOLDER = """
 import sys, time
-from airflow_kafka_groups.kafka.transport.private_folder import private_folder
+from airflow_kafka_groups.kafka.transport.security import private_folder
 with private_folder(guarded=sys.argv[1] == "guarded") as folder:
     (folder / "secret").write_text("s3cr3t")
     print(folder, flush=True)

@@ -8,19 +8,27 @@ from typing import Any
 
 from airflow.sdk import DAG, task
 
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
+from airflow_kafka_groups.operators.groups import (
+    ChunkGroupsOperator,
+    DescribeGroupsOperator,
+    FindCoordinatorsOperator,
+    ListGroupsOperator,
+)
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
-from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
-from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
+from airflow_kafka_groups.sensors.groups import (
+    DeleteGroupsSensor,
+    FindCoordinatorsSensor,
+    GroupsEmptySensor,
+    GroupsExistSensor,
+    GroupsStalledSensor,
+)
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
 STORAGE = os.environ.get("KAFKA_GROUPS_STORAGE", "s3a://my-bucket/kafka-groups")

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from airflow.sdk import DAG
 
-from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
+from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
 
 with DAG(dag_id="group_metrics", schedule="@hourly", start_date=datetime(2026, 1, 1), catchup=False):
     ExportGroupMetricsOperator(

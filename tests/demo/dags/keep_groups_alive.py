@@ -6,9 +6,8 @@ from datetime import datetime
 
 from airflow.sdk import DAG, Param
 
-from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, scope_arguments
+from airflow_kafka_groups.operators.dag_params import SCOPE, dag_params, refuse_unknown_conf, scope_arguments
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
 
 with DAG(
     dag_id="keep_groups_alive",

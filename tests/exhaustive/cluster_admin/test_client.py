@@ -22,8 +22,8 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
 from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster_admin.client import ClusterAdmin
 
 ZERO_ID = "AAAAAAAAAAAAAAAAAAAAAA"

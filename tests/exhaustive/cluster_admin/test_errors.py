@@ -16,7 +16,7 @@ from airflow_kafka_groups.exceptions import (
     UnsupportedByClientError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka.cluster_admin.errors import configuration_error, refuses_login, translated
+from airflow_kafka_groups.kafka.cluster_admin.session import configuration_error, refuses_login, translated
 
 CODES = sorted({value for name, value in vars(KafkaError).items() if name.isupper() and isinstance(value, int)})
 LOCAL = {

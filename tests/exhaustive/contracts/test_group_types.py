@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import airflow_kafka_groups
-from airflow_kafka_groups.kafka.models.group_types import (
+from airflow_kafka_groups.kafka.models.groups import (
     ELIGIBLE_TYPES,
     JUDGED_TYPES,
     GroupType,

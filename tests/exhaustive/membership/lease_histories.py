@@ -10,7 +10,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, cast
 
-from airflow_kafka_groups.kafka.membership import ClientConfig, GroupProtocol, MaintenanceLease, actions, lease_assignor
+from airflow_kafka_groups.kafka.membership import ClientConfig, GroupProtocol, MaintenanceLease, actions
+from airflow_kafka_groups.kafka.membership import lease as lease_assignor
 from airflow_kafka_groups.kafka.membership.lease import PROTOCOL, PROTOCOL_TYPE
 from airflow_kafka_groups.kafka.membership.state import Membership
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer

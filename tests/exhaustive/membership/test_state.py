@@ -6,11 +6,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, ConfigurationError, MembershipError
 from airflow_kafka_groups.kafka.membership import GroupProtocol, JoinedMember, MemberOptions, Phase, actions
-from airflow_kafka_groups.kafka.membership.error_actions import ErrorAction, error_action
+from airflow_kafka_groups.kafka.membership.actions import ErrorAction, error_action
 from airflow_kafka_groups.kafka.membership.state import Membership
 from airflow_kafka_groups.kafka.protocol.answers import JoinAnswer, SyncAnswer
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     HEARTBEAT,
     JOIN_GROUP,
@@ -18,6 +17,7 @@ from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     SYNC_GROUP,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 
 NONE = ErrorCode.none
 OPTIONS = MemberOptions(group_id="g", session_timeout=9, rebalance_timeout=30, heartbeat_interval=3)

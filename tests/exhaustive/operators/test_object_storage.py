@@ -11,12 +11,11 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.timezone import utcnow
 
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import FakeGroup

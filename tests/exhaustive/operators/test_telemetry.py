@@ -17,14 +17,12 @@ from airflow.sdk import Asset
 
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot as take_earlier_snapshot
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
-from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.prune_topics import PlanTopicPruningOperator, PruneTopicOffsetsOperator
+from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
 from airflow_kafka_groups.operators.support.telemetry import dataset_name, gauges
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin

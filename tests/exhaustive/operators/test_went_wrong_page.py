@@ -11,10 +11,13 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore import in_flight
+from airflow_kafka_groups.change.restore import earlier_tries as in_flight
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
-from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    DeleteGroupOffsetsOperator,
+    RestoreGroupOffsetsOperator,
+)
 from tests.dags.airflow_env import ROOT
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -25,7 +25,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.fixtures import OFFSETS_PARTITIONS

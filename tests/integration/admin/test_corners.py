@@ -25,8 +25,7 @@ from airflow_kafka_groups.kafka.models import (
 )
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.protocols import selected_groups
-from airflow_kafka_groups.triggers.conditions import OffsetsReached
-from airflow_kafka_groups.triggers.group_conditions import EndReached
+from airflow_kafka_groups.triggers.conditions import EndReached, OffsetsReached
 from tests.integration.conftest import config_of
 from tests.lab.cluster import KafkaCluster
 from tests.lab.tools import consumer_groups, share_consumer

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.request import DeletionRequest
 from airflow_kafka_groups.change.deletion.service import delete_by_plan
 from airflow_kafka_groups.change.plan.make_plan import make_plan

@@ -20,9 +20,9 @@ from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.admin.results import GroupResults
 from airflow_kafka_groups.kafka.membership import ClusterClient, MaintenanceLease
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.apis import leave_group
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LEAVE_GROUP
 from airflow_kafka_groups.storage.layout import Layout
 from tests.integration.conftest import config_of, each_of
 from tests.lab.cluster import KafkaCluster

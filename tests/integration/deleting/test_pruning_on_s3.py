@@ -18,7 +18,7 @@ from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningL
 from airflow_kafka_groups.doctor.finding import Report
 from airflow_kafka_groups.doctor.storage import PROBE_FOLDER, examine_storage
 from airflow_kafka_groups.exceptions import StorageError
-from airflow_kafka_groups.ledger.moves import read_unless_move
+from airflow_kafka_groups.ledger.keep_alive_records import read_unless_move
 from airflow_kafka_groups.storage.durable_files import create_file, list_names, read_file
 from airflow_kafka_groups.storage.layout import Layout
 from tests.lab.servers.object_store import BUCKET, ObjectStore, attach_s3, reached

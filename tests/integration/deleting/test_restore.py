@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.deletion.verify import verify_deleted
 from airflow_kafka_groups.change.restore.apply import apply_changes
+from airflow_kafka_groups.change.restore.current_logs import unread_of
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.reset import propose_alter
-from airflow_kafka_groups.change.restore.why_kept import unread_of
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.changes import ChangeOutcome
 from airflow_kafka_groups.storage.layout import Layout

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.restore.apply import apply_changes
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.kafka.models import GroupState, GroupType

@@ -17,9 +17,9 @@ from typing import cast
 
 import pytest
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.recheck import Expected
-from airflow_kafka_groups.change.deletion.work import ChunkWork
 from airflow_kafka_groups.change.restore.apply import CommitAdmin, apply_changes
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig

@@ -36,8 +36,8 @@ from airflow_kafka_groups.spark.jobs.archive_backlog import archive_name, main, 
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
 from airflow_kafka_groups.spark.session.settings import settings_of
 from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
-from airflow_kafka_groups.storage.digest import digest_of
+from airflow_kafka_groups.spark.unread.request import read_groups
+from airflow_kafka_groups.storage.formats import digest_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.histories.shorthand import rows_of, seen
 from tests.lab.workload.groups import commit_offsets

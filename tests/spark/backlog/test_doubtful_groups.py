@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Partition
-from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
+from airflow_kafka_groups.spark.unread.request import read_groups
 from tests.histories.shorthand import rows_of, seen
 
 pytestmark = pytest.mark.spark

@@ -14,8 +14,7 @@ from airflow_kafka_groups.spark.kafka import admin as client
 from airflow_kafka_groups.spark.kafka.admin import KafkaAdmin
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties
 from airflow_kafka_groups.spark.unread import commit
-from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError, commit_ends
-from airflow_kafka_groups.spark.unread.group_admin import GroupStatus
+from airflow_kafka_groups.spark.unread.commit import GroupStatus, NotCommittedError, NotVerifiedError, commit_ends
 from tests.unit.backlog.scene import A0, A1
 from tests.unit.backlog.test_commit import ENDS, OBSERVED
 

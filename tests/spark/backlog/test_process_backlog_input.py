@@ -20,7 +20,7 @@ from airflow_kafka_groups.spark.jobs.process_group_backlog import load_transform
 from airflow_kafka_groups.spark.kafka.properties import KafkaProperties, load_properties
 from airflow_kafka_groups.spark.kafka.reader import explain, source_options
 from airflow_kafka_groups.spark.session.preflight import connector_warnings, prepare_kafka
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from tests.lab.cluster import KafkaCluster
 from tests.lab.machine.ports import free_ports
 from tests.lab.workload.groups import commit_offsets

@@ -16,8 +16,8 @@ from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.backlog.output import Output
 from airflow_kafka_groups.spark.jobs import process_group_backlog as job
 from airflow_kafka_groups.spark.unread.attempt import Attempt
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 from airflow_kafka_groups.spark.unread.record import COMMITTED, PROCESSED, Record, TakenOverError
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
 from tests.lab.workload.groups import commit_offsets
 from tests.spark.kafka import Submit, committed, fill
 from tests.unit.backlog.scene import BACKLOG, Scene

@@ -21,8 +21,7 @@ from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import ARCHIVE_SCHEMA, COMMIT_GROUP_SCHEMA, COMMIT_SCHEMA
 from airflow_kafka_groups.spark.jobs import judge_staleness, lag_report, roll_up
 from airflow_kafka_groups.spark.kafka.reader import RECORD_SCHEMA
-from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, 123456, tzinfo=UTC)
 BY = {

@@ -10,8 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.judge.sums import Sums
+from airflow_kafka_groups.judge.lag import Sums, partition_lag, with_seconds
 from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.kafka import timestamps

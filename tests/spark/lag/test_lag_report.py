@@ -14,8 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError, SnapshotError
-from airflow_kafka_groups.judge.partitions import partition_lag, with_seconds
-from airflow_kafka_groups.judge.sums import Sums
+from airflow_kafka_groups.judge.lag import Sums, partition_lag, with_seconds
 from airflow_kafka_groups.observe.offset_values import Partition
 from airflow_kafka_groups.spark.jobs.lag_report import main, parse_arguments, run
 from airflow_kafka_groups.spark.kafka.properties import load_properties

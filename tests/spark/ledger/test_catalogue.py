@@ -17,8 +17,8 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.jobs import archive_backlog, commit_history, judge_staleness, lag_report
-from airflow_kafka_groups.storage.columns import columns
 from airflow_kafka_groups.storage.formats import TABLE_FORMAT
+from airflow_kafka_groups.storage.schemas import columns
 from tests.histories.judged import judge, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.spark.catalogue import CatalogueTable
 from airflow_kafka_groups.spark.frames import schema_of
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.storage.columns import columns
+from airflow_kafka_groups.storage.schemas import columns
 from tests.spark.ledger.test_catalogue import SCHEMA, counts, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

@@ -19,7 +19,7 @@ from airflow_kafka_groups.spark.errors import SPARK_ERRORS
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import storage_of
 from airflow_kafka_groups.spark.session.settings import settings_of
-from airflow_kafka_groups.spark.unread.snapshot_commits import read_groups
+from airflow_kafka_groups.spark.unread.request import read_groups
 from tests.histories.judged import judge
 from tests.histories.lake import CLUSTER, flip_a_bit, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, hour, seen, snapshot_id

@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark import cloudpickle
 
 from airflow_kafka_groups.observe.offsets_topic.scan import CARRIED, scan_batches
-from airflow_kafka_groups.spark.by_value import by_value
+from airflow_kafka_groups.spark.frames import by_value
 from tests.histories.offset_records import commit_key, commit_value, group_key
 
 

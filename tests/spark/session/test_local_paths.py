@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
-from airflow_kafka_groups.storage import checksums
-from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage import job_files as checksums
+from airflow_kafka_groups.storage.job_files import LocalStorage
 from tests.histories.judged import hour_rows, judge, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import ARROW_SCHEMA, SnapshotRow, parquet, snapshot_id

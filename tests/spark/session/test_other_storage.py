@@ -13,7 +13,7 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.observe.history.snapshots import find_history
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
-from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.job_files import LocalStorage
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id

@@ -19,11 +19,11 @@ from pyspark.errors import PySparkAttributeError, PySparkException, PySparkRunti
 from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.spark import application, session_on_demand
-from airflow_kafka_groups.spark.contracts_jobs import WITHOUT_SPARK
 from airflow_kafka_groups.spark.jobs import archive_backlog, judge_staleness, lag_report, roll_up
+from airflow_kafka_groups.spark.names import WITHOUT_SPARK
 from airflow_kafka_groups.spark.options import folder_path
 from airflow_kafka_groups.spark.program import Program
-from airflow_kafka_groups.spark.session import packages
+from airflow_kafka_groups.spark.session import preflight as packages
 
 pytestmark = pytest.mark.spark
 

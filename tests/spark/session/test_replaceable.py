@@ -13,7 +13,7 @@ from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
 from airflow_kafka_groups.spark.hadoop_storage import HadoopStorage, storage_of
 from airflow_kafka_groups.spark.jobs.lag_report import parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
-from airflow_kafka_groups.storage.output_checks import require_replaceable
+from airflow_kafka_groups.storage.job_outputs import require_replaceable
 from tests.histories.judged import judge, verdict_folder, verdict_summary, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen

@@ -24,8 +24,7 @@ from airflow_kafka_groups.spark.jobs.judge_staleness import parse_arguments, run
 from airflow_kafka_groups.spark.session import this_machine as this_machine_module
 from airflow_kafka_groups.spark.session.this_machine import ThisMachine, this_machine
 from airflow_kafka_groups.spark.session_on_demand import NoSession, SessionOnDemand
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.workers import Workers
+from airflow_kafka_groups.storage.job_files import LocalStorage, Workers
 from tests.histories.judged import no_session, verdict_summary, verdicts, write_hour
 from tests.histories.lake import CLUSTER
 

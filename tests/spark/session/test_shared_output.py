@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.backlog.output import OUTPUT_MODES, Output
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
+from airflow_kafka_groups.spark.unread.ranges import BacklogContext
 
 pytestmark = [pytest.mark.spark, pytest.mark.safety]
 

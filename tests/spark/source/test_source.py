@@ -15,22 +15,22 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In
 
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets, GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS, METADATA, OFFSET_FETCH
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source import KafkaGroupsDataSource, register
-from airflow_kafka_groups.spark.source.groups import PushedFilters, select
-from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
 from airflow_kafka_groups.spark.source.reader import (
     Chunk,
     FilteringReader,
     GroupsReader,
+    PushedFilters,
     SourceError,
     fetch,
     list_in_scope,
+    select,
 )
-from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.storage.schemas import arrow_schema
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.lab.cluster import KafkaCluster

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import EqualTo, Filter, StringStartsWith
 
 from airflow_kafka_groups.kafka.models import BrokerId, GroupId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.spark.source.groups import PushedFilters, cut, select
+from airflow_kafka_groups.spark.source.reader import PushedFilters, cut, select
 
 
 def listing(group_id: str, coordinator: int, state: str = "Empty", protocol_type: str = "consumer") -> GroupListing:

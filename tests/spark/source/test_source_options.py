@@ -14,8 +14,8 @@ from pyspark.sql.datasource import EqualTo, Filter, GreaterThan, In, StringStart
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.spark import source
-from airflow_kafka_groups.spark.source.groups import PushedFilters
 from airflow_kafka_groups.spark.source.options import SourceOptions
+from airflow_kafka_groups.spark.source.reader import PushedFilters
 
 BROKERS = {"kafka.bootstrap.servers": "b1:9092"}
 SECRET = "s3cr3t-\u2028w0rd"  # U+2028 ends a line for Python, and none of a file

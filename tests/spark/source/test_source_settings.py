@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.hooks.connection.java_properties import source_settings, write_source_settings
 from airflow_kafka_groups.hooks.connection.settings import ConnectionSettings
-from airflow_kafka_groups.hooks.connection.source_settings import source_settings, write_source_settings
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.transport.security import SaslConfig
 from airflow_kafka_groups.spark.source.options import SourceOptions

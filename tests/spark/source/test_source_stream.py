@@ -18,17 +18,15 @@ from pyspark.sql import SparkSession
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.spark.source import register
-from airflow_kafka_groups.spark.source.groups import PushedFilters, select
-from airflow_kafka_groups.spark.source.options import SourceOptions
-from airflow_kafka_groups.spark.source.reader import Chunk
-from airflow_kafka_groups.spark.source.rows import SOURCE_COLUMNS
+from airflow_kafka_groups.spark.source.options import SOURCE_COLUMNS, SourceOptions
+from airflow_kafka_groups.spark.source.reader import Chunk, PushedFilters, select
 from airflow_kafka_groups.spark.source.state import ChangeState
 from airflow_kafka_groups.spark.source.stream import Bucket, ChangesReader, changes
-from airflow_kafka_groups.storage.arrow_schema import arrow_schema
+from airflow_kafka_groups.storage.schemas import arrow_schema
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.histories.shorthand import hour

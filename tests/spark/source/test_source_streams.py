@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
 from airflow_kafka_groups.spark.source.options import SourceOptions
 from airflow_kafka_groups.spark.source.stream import ChangesReader
 from tests.fakes import answers

@@ -11,18 +11,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from airflow_kafka_groups.judge.staleness.judging import judged_history
+from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.judge.staleness.reduction import Reduction
 from airflow_kafka_groups.observe.history.snapshots import find_history
-from airflow_kafka_groups.spark.catalogue import CatalogueTable
+from airflow_kafka_groups.spark.catalogue import CatalogueTable, add_observations
 from airflow_kafka_groups.spark.frames import OBSERVATION_SCHEMA
-from airflow_kafka_groups.spark.observations_table import add_observations
-from airflow_kafka_groups.storage import local_disk
-from airflow_kafka_groups.storage.columns import OBSERVATION_COLUMNS
-from airflow_kafka_groups.storage.ids import new_id
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.workers import Workers
+from airflow_kafka_groups.storage import job_files as local_disk
+from airflow_kafka_groups.storage.job_files import LocalStorage, Storage, Workers
+from airflow_kafka_groups.storage.paths import new_id
+from airflow_kafka_groups.storage.schemas import OBSERVATION_COLUMNS
 from tests.histories.judged import judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id

@@ -13,8 +13,8 @@ from airflow_kafka_groups.exceptions import JobError, SnapshotError
 from airflow_kafka_groups.judge.staleness import judging
 from airflow_kafka_groups.ledger.verdicts import load_verdicts
 from airflow_kafka_groups.spark.frames import COMMIT_GROUP_SCHEMA
+from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.commits import describe_commits
 from tests.histories.judged import judge, verdict_folder, verdict_summary
 from tests.histories.lake import CLUSTER, write_snapshot

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.kafka.transport.private_folder import PREFIX
+from airflow_kafka_groups.kafka.transport.security import PREFIX
 from tests.lab.spark.archive import CONF, quick_options
 
 pytestmark = [

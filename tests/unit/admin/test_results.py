@@ -7,8 +7,8 @@ import pytest
 from airflow_kafka_groups.exceptions import GroupsFailedError, IncompleteListingError, KafkaGroupsError
 from airflow_kafka_groups.kafka import GroupListings, GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupListing, GroupState, GroupType, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
 
 ERROR = KafkaGroupsError("no")
 

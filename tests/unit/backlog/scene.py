@@ -10,12 +10,10 @@ from typing import Any
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds, Partition, Range
 from airflow_kafka_groups.spark.unread.attempt import Attempt
-from airflow_kafka_groups.spark.unread.commit import Observed
-from airflow_kafka_groups.spark.unread.group_admin import GroupAdmin, GroupStatus
-from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.commit import GroupAdmin, GroupStatus, Observed
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext
 from airflow_kafka_groups.spark.unread.record import Record, Run, open_record
-from airflow_kafka_groups.spark.unread.slices import BacklogContext
-from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.job_files import LocalStorage
 
 A0, A1, B0 = Partition("a", 0), Partition("a", 1), Partition("b", 0)
 BACKLOG = Backlog(ranges=(Range(A0, 4, 10), Range(A1, 0, 3)), ends={A0: 10, A1: 3, B0: 9})

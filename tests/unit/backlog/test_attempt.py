@@ -10,7 +10,7 @@ from airflow_kafka_groups.exceptions import JobError, StorageError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition, Range
 from airflow_kafka_groups.spark.unread.attempt import ENDED_BEFORE, IF_REPEATED, READ_NOTHING
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError, NotVerifiedError
-from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.ranges import Backlog, BacklogContext, cut, range_rows
 from airflow_kafka_groups.spark.unread.record import (
     ATTEMPT,
     COMMIT,
@@ -23,7 +23,6 @@ from airflow_kafka_groups.spark.unread.record import (
     Record,
     TakenOverError,
 )
-from airflow_kafka_groups.spark.unread.slices import BacklogContext, cut, range_rows
 from tests.unit.backlog.scene import A0, A1, B0, BACKLOG, BEFORE, EMPTY, JOINED, REQUEST, Killed, Scene, Unsure
 
 pytestmark = pytest.mark.safety

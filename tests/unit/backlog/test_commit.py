@@ -9,14 +9,15 @@ import pytest
 
 from airflow_kafka_groups.observe.offset_values import Commit, Partition
 from airflow_kafka_groups.spark.unread.commit import (
+    GroupStatus,
     NotCommittedError,
     NotVerifiedError,
     Observed,
+    TooLateError,
     commit_ends,
     offsets_to_commit,
     why_not_free,
 )
-from airflow_kafka_groups.spark.unread.group_admin import GroupStatus, TooLateError
 from tests.unit.backlog.scene import A0, A1, B0, JOINED, ScriptedAdmin, Unsure
 
 pytestmark = pytest.mark.safety

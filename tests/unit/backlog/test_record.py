@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Range
 from airflow_kafka_groups.spark.unread.commit import NotCommittedError
-from airflow_kafka_groups.spark.unread.ranges import Backlog
+from airflow_kafka_groups.spark.unread.ranges import Backlog, cut, range_rows
 from airflow_kafka_groups.spark.unread.record import (
     ABANDONED,
     COMMIT,
@@ -22,9 +22,8 @@ from airflow_kafka_groups.spark.unread.record import (
     UNVERIFIED,
     TakenOverError,
 )
-from airflow_kafka_groups.spark.unread.slices import cut, range_rows
-from airflow_kafka_groups.storage.digest import digest_of
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.formats import digest_of
+from airflow_kafka_groups.storage.job_files import Storage
 from tests.pages import ROOT
 from tests.unit.backlog.scene import A0, A1, BACKLOG, BEFORE, EMPTY, JOINED, REQUEST, Killed, Scene
 

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ArgumentError, JobError
 from airflow_kafka_groups.observe.offset_values import Commit, Partition
-from airflow_kafka_groups.spark.unread.group_admin import GroupStatus
+from airflow_kafka_groups.spark.unread.commit import GroupStatus
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets, look, parse_fetched, plan
 from tests.unit.backlog.scene import A0, A1, B0, BEFORE, JOINED, ScriptedAdmin
 

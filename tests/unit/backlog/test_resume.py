@@ -8,10 +8,10 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.observe.offset_values import Commit, LogEnds
+from airflow_kafka_groups.spark.unread.attempt import resume_or_begin
 from airflow_kafka_groups.spark.unread.commit import Observed
 from airflow_kafka_groups.spark.unread.record import ABANDONED, COMMITTED, ENDED, PROCESSED, PROCESSING, Record, Run
 from airflow_kafka_groups.spark.unread.request import BacklogRequest, FetchedOffsets
-from airflow_kafka_groups.spark.unread.resume import resume_or_begin
 from tests.unit.backlog.scene import A0, A1, B0, BEFORE, LOGS, Killed, Scene
 
 pytestmark = pytest.mark.safety

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.observe.offset_values import Range
-from airflow_kafka_groups.spark.unread.ranges import Backlog
-from airflow_kafka_groups.spark.unread.slices import cut, merged, overlap, with_context
+from airflow_kafka_groups.spark.unread.ranges import Backlog, cut, merged, overlap, with_context
 from tests.unit.backlog.scene import A0, A1, B0, BACKLOG
 
 pytestmark = pytest.mark.safety

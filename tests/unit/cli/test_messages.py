@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.cli.messages import say
+from airflow_kafka_groups.cli.output import say
 from airflow_kafka_groups.exceptions import BrokerError
 
 

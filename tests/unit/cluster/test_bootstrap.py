@@ -8,9 +8,8 @@ from typing import Any, cast
 import pytest
 
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, ConnectionFailedError, NoBrokerAvailableError
-from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap
+from airflow_kafka_groups.kafka.cluster.bootstrap import Bootstrap, ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 
 SERVERS = ("a:1", "b:1", "c:1", "d:1")

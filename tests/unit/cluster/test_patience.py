@@ -15,7 +15,7 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.cluster import patience
 from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,

@@ -5,11 +5,7 @@ from __future__ import annotations
 import pytest
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
-from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import (
-    OFFSETS_RETENTION,
-    ConfigEntry,
-    offsets_retention_of,
-)
+from airflow_kafka_groups.kafka.cluster_admin.client import OFFSETS_RETENTION, ConfigEntry, offsets_retention_of
 
 DENIED = BrokerError(31, "CLUSTER_AUTHORIZATION_FAILED", "no", api="DescribeConfigs", broker_id=2)
 

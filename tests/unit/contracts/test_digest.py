@@ -6,7 +6,7 @@ import hashlib
 
 import pytest
 
-from airflow_kafka_groups.storage.digest import canonical_json, digest_of, is_digest
+from airflow_kafka_groups.storage.formats import canonical_json, digest_of, is_digest
 
 
 def test_the_order_of_keys_and_the_digest_itself_do_not_count() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.spark.driver_jvm import SUBMIT_OPTIONS, quick_driver
+from airflow_kafka_groups.spark.names import SUBMIT_OPTIONS, quick_driver
 
 QUICK = "-XX:TieredStopAtLevel=1"
 

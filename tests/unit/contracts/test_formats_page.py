@@ -10,7 +10,8 @@ import pytest
 
 import airflow_kafka_groups
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.storage import columns, formats, paths
+from airflow_kafka_groups.storage import formats, paths
+from airflow_kafka_groups.storage import schemas as columns
 
 PAGE = (Path(airflow_kafka_groups.__file__).parents[1] / "docs" / "formats.md").read_text()
 

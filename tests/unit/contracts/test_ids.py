@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from airflow_kafka_groups.storage.ids import (
+from airflow_kafka_groups.storage.paths import (
     ID_EXAMPLE,
     cluster_name_from,
     is_cluster_name,

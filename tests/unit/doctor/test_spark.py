@@ -12,7 +12,7 @@ import pytest
 from airflow_kafka_groups.doctor import spark
 from airflow_kafka_groups.doctor.finding import Finding, Report, Status
 from airflow_kafka_groups.doctor.spark import examine_spark
-from airflow_kafka_groups.spark.spark_versions import KAFKA_CONNECTOR
+from airflow_kafka_groups.spark.names import KAFKA_CONNECTOR
 
 
 def found() -> dict[str, Finding]:

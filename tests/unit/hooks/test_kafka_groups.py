@@ -16,7 +16,7 @@ from airflow.sdk import Connection
 from airflow_kafka_groups.exceptions import AuthenticationFailedError, BrokerError, ConfigurationError
 from airflow_kafka_groups.hooks.connection.probe import _how_many
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
-from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
 from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup

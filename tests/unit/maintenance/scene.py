@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow_kafka_groups.change.backup.file import Backup
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.ad_hoc import delete_by_name
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionRequest
 from airflow_kafka_groups.change.deletion.sealed_run import DeletionResult

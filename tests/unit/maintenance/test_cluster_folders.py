@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.named import backup_named
+from airflow_kafka_groups.change.backup.make_backup import backup_named
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
-from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.observe.snapshot import cluster_folders
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin

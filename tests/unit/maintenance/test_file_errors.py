@@ -7,7 +7,7 @@ import json
 import pytest
 
 from airflow_kafka_groups.exceptions import JournalError, PlanError, StorageError
-from airflow_kafka_groups.storage.file_errors import elsewhere, unless_damaged
+from airflow_kafka_groups.storage.durable_files import elsewhere, unless_damaged
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, PlanError, StorageError
 from airflow_kafka_groups.storage import layout as storage
-from airflow_kafka_groups.storage.ids import new_id
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.durable_files import read_json
 from airflow_kafka_groups.storage.layout import Layout, check_cluster, check_id, cluster_folder
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.refusing_path import BotoError, RefusingPath
 
 ID = "20260301T120000Z-0123abcd"

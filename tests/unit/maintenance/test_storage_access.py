@@ -11,9 +11,9 @@ import pytest
 from airflow_kafka_groups.exceptions import PlanError, PolicyError, StorageError
 from airflow_kafka_groups.judge.policy.policy_file import load_policy
 from airflow_kafka_groups.observe.snapshot.cluster_folders import other_folders
-from airflow_kafka_groups.storage.json_files import is_there, read_json
+from airflow_kafka_groups.storage.access import without_secrets
+from airflow_kafka_groups.storage.durable_files import is_there, read_json
 from airflow_kafka_groups.storage.layout import Layout, storage_errors
-from airflow_kafka_groups.storage.storage_access import without_secrets
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])

@@ -10,8 +10,8 @@ from typing import Any
 
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.membership import GroupMember, GroupProtocol, JoinedMember, MemberOptions
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from tests.fakes.cluster import FakeCluster
 from tests.unit.membership import replies
 

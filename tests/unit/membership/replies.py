@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 
 
 def fitting(entity: Any, **fields: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 from airflow_kafka_groups.exceptions import MembershipError
 from airflow_kafka_groups.kafka.membership import ClusterClient
 from airflow_kafka_groups.kafka.membership.brief import join_and_leave
+from airflow_kafka_groups.kafka.protocol.api_versions import JOIN_GROUP
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import JOIN_GROUP
 from tests.unit.membership import replies
 from tests.unit.membership.group import ScriptedGroup
 

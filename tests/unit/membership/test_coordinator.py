@@ -6,8 +6,8 @@ import asyncio
 
 from airflow_kafka_groups.kafka.membership import ClusterClient
 from airflow_kafka_groups.kafka.membership.coordinator import CoordinatorLink
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
 from tests.fakes.cluster import Drop
 from tests.unit.membership.group import ScriptedGroup
 

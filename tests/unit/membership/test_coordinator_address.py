@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.change import lease as lease_module
 from airflow_kafka_groups.exceptions import DeadlineExceededError
 from airflow_kafka_groups.kafka.membership import ClusterClient, MaintenanceLease
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, METADATA
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, HEARTBEAT, JOIN_GROUP, METADATA
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.membership.group import ScriptedGroup, until

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import ConfigurationError, LeaseLostError, LeaseNotAcquiredError
-from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, MaintenanceLease, lease_assignor
-from airflow_kafka_groups.kafka.membership.lease import _LeaseMember
-from airflow_kafka_groups.kafka.membership.lease_assignor import Bid
+from airflow_kafka_groups.kafka.membership import ClientConfig, JoinedMember, MaintenanceLease
+from airflow_kafka_groups.kafka.membership import lease as lease_assignor
+from airflow_kafka_groups.kafka.membership.lease import Bid, _LeaseMember
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT
 from tests.pages import DOCS
 from tests.unit.membership.group import ScriptedGroup, until
 

@@ -16,8 +16,8 @@ from airflow_kafka_groups.exceptions import (
     MembershipError,
 )
 from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession, Phase
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig

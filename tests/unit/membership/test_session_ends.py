@@ -12,7 +12,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import CallbackFailedError, ConfigurationError
 from airflow_kafka_groups.kafka.membership import ClusterClient, GroupProtocol, MemberSession
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LEAVE_GROUP, SYNC_GROUP
+from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP, SYNC_GROUP
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig

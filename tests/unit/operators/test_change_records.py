@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, ResetGroupOffsetsOperator
-from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
+from airflow_kafka_groups.operators.offset_changes import (
+    AlterGroupOffsetsOperator,
+    DeleteGroupOffsetsOperator,
+    ResetGroupOffsetsOperator,
+)
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.pages import DOCS

@@ -11,7 +11,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import CoordinatorType
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 

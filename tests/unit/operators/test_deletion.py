@@ -18,7 +18,7 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.records import records

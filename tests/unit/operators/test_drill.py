@@ -16,9 +16,8 @@ from airflow_kafka_groups.exceptions import (
     MaintenanceError,
 )
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
 from airflow_kafka_groups.operators.offset_changes import RestoreGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, broker_error, timeout

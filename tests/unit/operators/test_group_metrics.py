@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, SnapshotError
-from airflow_kafka_groups.operators.group_metrics import ExportGroupMetricsOperator
+from airflow_kafka_groups.operators.report import ExportGroupMetricsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.openmetrics import read_openmetrics

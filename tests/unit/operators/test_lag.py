@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 

@@ -13,9 +13,9 @@ from airflow_kafka_groups.exceptions import ConfigurationError, GroupsFailedErro
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, ListedOffset, TopicPartition
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
 )
-from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene

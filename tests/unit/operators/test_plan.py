@@ -12,8 +12,8 @@ from airflow_kafka_groups.change.lease import other_leases
 from airflow_kafka_groups.exceptions import ConfigurationError, MaintenanceError, SnapshotError
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.operators.plan import _growing
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.operators import scene

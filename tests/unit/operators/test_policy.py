@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError, PolicyError
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.maintenance.policy.files import write_policy

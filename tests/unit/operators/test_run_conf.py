@@ -12,8 +12,7 @@ from airflow.sdk.definitions.param import process_params
 from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_groups.exceptions import ConfigurationError
-from airflow_kafka_groups.operators.dag_params import dag_params
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.dag_params import dag_params, refuse_unknown_conf
 
 
 def context(conf: dict[str, Any] | None, *, overrides: bool = True) -> Any:

@@ -11,16 +11,15 @@ from hypothesis import strategies as st
 
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup
-from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES, decode
-from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.operations import operations
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES, decode
+from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 from tests.fakes.answers import _fits
 
 VERSIONS = [

@@ -14,10 +14,10 @@ from kio.serial import entity_reader
 from airflow_kafka_groups.exceptions import RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol import consumer_protocol as cp
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from airflow_kafka_groups.kafka.protocol.apis import heartbeat, join_group, leave_group, sync_group
 from airflow_kafka_groups.kafka.protocol.codec import encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT, JOIN_GROUP, LEAVE_GROUP, SYNC_GROUP, Api
 from tests.fakes.answers import decoded, fields_left_out
 from tests.unit.membership import replies
 

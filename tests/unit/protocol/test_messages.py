@@ -25,9 +25,9 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
+from airflow_kafka_groups.kafka.protocol import api_versions as apis
 from airflow_kafka_groups.kafka.protocol import consumer_protocol
-from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH, Api, ApiVersions
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
@@ -48,7 +48,6 @@ from airflow_kafka_groups.kafka.protocol.codec import (
     response_schema,
 )
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH, Api
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.fakes import answers
 from tests.fakes.answers import fields_left_out, frame

@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from airflow_kafka_groups.sensors.groups import FindCoordinatorsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import broker_error
 

@@ -19,8 +19,8 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor, GroupsExistSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
-from airflow_kafka_groups.triggers.codec import condition_from_json
-from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
+from airflow_kafka_groups.triggers.clients import condition_from_json
+from airflow_kafka_groups.triggers.conditions import EndReached, NoProgress
 from airflow_kafka_groups.triggers.poll import ConditionTrigger
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup

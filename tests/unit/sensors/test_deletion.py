@@ -12,7 +12,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators.scene import apply

@@ -17,9 +17,8 @@ from aiokafka.protocol.admin import ApiVersionRequest, SaslAuthenticateRequest, 
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError, RemoteProtocolError
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT, ApiVersions
 from airflow_kafka_groups.kafka.protocol.apis import heartbeat
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT
 from airflow_kafka_groups.kafka.transport.aiokafka_connection import OpeningConnection
 from airflow_kafka_groups.kafka.transport.base import SentRequests
 from airflow_kafka_groups.kafka.transport.connection import PipelinedConnection, open_connection

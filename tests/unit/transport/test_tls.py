@@ -8,11 +8,11 @@ import ssl
 import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError, ConnectionFailedError
-from airflow_kafka_groups.kafka.transport import tls
+from airflow_kafka_groups.kafka.transport import aiokafka_connection as tls
+from airflow_kafka_groups.kafka.transport.aiokafka_connection import TlsContext
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.pem import Pem
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig, TlsConfig
-from airflow_kafka_groups.kafka.transport.tls import TlsContext
 
 TLS = SecurityConfig(protocol="SSL")
 

@@ -22,17 +22,17 @@ from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster import client
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     API_VERSIONS,
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     OFFSET_FETCH,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig
 from airflow_kafka_groups.triggers import clients, poll
-from airflow_kafka_groups.triggers.codec import condition_to_json
+from airflow_kafka_groups.triggers.clients import condition_to_json
 from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, OffsetsReached
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
 from airflow_kafka_groups.triggers.poll import ConditionTrigger

@@ -16,8 +16,7 @@ from airflow_kafka_groups.exceptions import ConfigurationError, NoBrokerAvailabl
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, TopicPartition
 from airflow_kafka_groups.observe.patterns import GroupFilter, PatternSet
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger, matching_groups
-from airflow_kafka_groups.triggers.growth import FamilyGrowth
-from airflow_kafka_groups.triggers.watch import GroupEvent, GroupWatch
+from airflow_kafka_groups.triggers.watch import FamilyGrowth, GroupEvent, GroupWatch
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.kafka.models import GroupState, ListedOffset, TopicPartition
-from airflow_kafka_groups.triggers.group_conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
+from airflow_kafka_groups.triggers.conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import RequestTimeoutError
-from airflow_kafka_groups.judge.policy.growth import GROWTH_SECONDS
+from airflow_kafka_groups.judge.policy.families import GROWTH_SECONDS
 from airflow_kafka_groups.judge.policy.matching import RuleMatcher
 from airflow_kafka_groups.judge.policy.rules import Rule
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
-from airflow_kafka_groups.triggers.growth import FamilyGrowth
+from airflow_kafka_groups.triggers.watch import FamilyGrowth
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.maintenance.policy.files import policy_of, write_policy
@@ -79,7 +79,7 @@ def test_rules_are_compiled_for_groups_that_appeared_and_not_at_each_poll(
             made.append(len(rules))
             super().__init__(rules)
 
-    monkeypatch.setattr("airflow_kafka_groups.triggers.growth.RuleMatcher", Counted)
+    monkeypatch.setattr("airflow_kafka_groups.triggers.watch.RuleMatcher", Counted)
     growth, policy = FamilyGrowth(), policy_of(tmp_path, RULES)
     growth.see({}, 0.0, complete=True)
     for poll in range(1, 10):

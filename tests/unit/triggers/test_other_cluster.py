@@ -11,10 +11,9 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.triggers.clients import shared_client
-from airflow_kafka_groups.triggers.codec import condition_from_json, condition_to_json
+from airflow_kafka_groups.triggers.clients import condition_from_json, condition_to_json, shared_client
+from airflow_kafka_groups.triggers.conditions import EndReached, NoProgress
 from airflow_kafka_groups.triggers.events import GroupsEventTrigger
-from airflow_kafka_groups.triggers.group_conditions import EndReached, NoProgress
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 

@@ -6,7 +6,7 @@ import pytest
 
 from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds
 from airflow_kafka_groups.kafka.models import GroupOffsets, ListedOffset, TopicPartition
-from airflow_kafka_groups.kafka.models.group_offsets import TopicOffsets
+from airflow_kafka_groups.kafka.models.offsets import TopicOffsets
 from airflow_kafka_groups.triggers.conditions import lagging
 
 ENDS = {TopicPartition("t", number): ListedOffset(10) for number in (0, 1)}

@@ -22,10 +22,17 @@ from airflow_kafka_groups.exceptions import (
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.triggers import poll
-from airflow_kafka_groups.triggers.clients import shared_client
-from airflow_kafka_groups.triggers.codec import CONDITIONS, condition_from_json, condition_to_json
-from airflow_kafka_groups.triggers.conditions import CoordinatorsAvailable, GroupsGone, LagAtMost, OffsetsReached
-from airflow_kafka_groups.triggers.group_conditions import EndReached, GroupsEmpty, GroupsExist, NoProgress
+from airflow_kafka_groups.triggers.clients import CONDITIONS, condition_from_json, condition_to_json, shared_client
+from airflow_kafka_groups.triggers.conditions import (
+    CoordinatorsAvailable,
+    EndReached,
+    GroupsEmpty,
+    GroupsExist,
+    GroupsGone,
+    LagAtMost,
+    NoProgress,
+    OffsetsReached,
+)
 from airflow_kafka_groups.triggers.poll import FIRST_POLL_AFTER, ConditionTrigger, EventStatus, wait_before_poll
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -18,9 +18,9 @@ from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
 from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
 from airflow_kafka_groups.observe.snapshot.later_snapshots import KnownSnapshots, is_news, later_snapshots, may_see_less
 from airflow_kafka_groups.observe.snapshot.reader import GroupSummary, looked_for
-from airflow_kafka_groups.storage.arrow_schema import utc_times
 from airflow_kafka_groups.storage.layout import Layout
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
+from airflow_kafka_groups.storage.schemas import utc_times
 
 _MOVED = "its committed offsets had moved"
 _UNSEEN = keep(Reason.OFFSETS_UNSEEN, "")

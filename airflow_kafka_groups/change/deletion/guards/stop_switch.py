@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.shown import printable
+from airflow_kafka_groups.storage.access import raised_by
 from airflow_kafka_groups.storage.durable_files import list_names, read_file
 from airflow_kafka_groups.storage.layout import Layout, StoragePath
 from airflow_kafka_groups.storage.paths import STOP
-from airflow_kafka_groups.storage.storage_access import raised_by
 
 _SHOWN = 200
 

@@ -7,9 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments, use_airflow_database
-from airflow_kafka_groups.cli.messages import say
 from airflow_kafka_groups.cli.options import add_value
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, StorageError
 from airflow_kafka_groups.hooks.arguments import read_duration
@@ -84,8 +83,7 @@ def _check_forms() -> None:
 
 
 def _examine_cluster(cluster: Cluster, min_idle_seconds: float, report: Report) -> None:
-    from airflow_kafka_groups.doctor.cluster import examine_cluster
-    from airflow_kafka_groups.doctor.rights import examine_retention, examine_rights
+    from airflow_kafka_groups.doctor.cluster import examine_cluster, examine_retention, examine_rights
 
     lease = cluster.settings.lease_group_id
 

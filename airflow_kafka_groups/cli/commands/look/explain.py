@@ -2,36 +2,219 @@
 
 Each row is a check with its finding: ``deletes`` lets the group be deleted, ``keeps`` keeps it, ``info`` decides
 nothing. ``apply`` would delete the group with this plan only if no row keeps it.
+
+What ``explain`` shows of a group's topics: what the newest plan to prune topics says, and what was pruned before.
+
+What ``explain`` shows of a planned group: everything but the group itself that would keep it if the plan ran now.
 """
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from itertools import chain
+from typing import TYPE_CHECKING, NamedTuple
 
-from airflow_kafka_groups.cli.commands.look.explain_guards import NOTICE, TIME, rows_of_guards, why_not_here
-from airflow_kafka_groups.cli.commands.look.explain_pruning import Row, rows_of_pruning
 from airflow_kafka_groups.cli.connection import Cluster, add_storage_arguments
 from airflow_kafka_groups.cli.output import Output, Table
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.durations import show_duration
-from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError
+from airflow_kafka_groups.exceptions import BackupError, KafkaGroupsError, PlanError, QuietTimeError
 from airflow_kafka_groups.judge.verdict_names import KeptName, VerdictName
-from airflow_kafka_groups.kafka.models.group_states import GroupState
+from airflow_kafka_groups.kafka.models.groups import GroupState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from datetime import datetime
 
     from airflow_kafka_groups.change.deletion.recheck import Decision, Reading
     from airflow_kafka_groups.hooks.guard import GuardedAdminClient
+    from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
     from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
     from airflow_kafka_groups.ledger.floors import SiteFloors
     from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
+    from airflow_kafka_groups.observe.protocols import BackupAdmin
     from airflow_kafka_groups.storage.layout import Layout
 
-COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
+
+CHANGES = {
+    "topic_missing": "nothing: brokers forget the offsets of a deleted topic by themselves",
+    "settling": "wait, or relax the rule",
+    "group_idle": "a commit of the group in a topic that it reads",
+    "protected": "take its pattern out of the protected groups of the plan or of the connection",
+    "excluded": "take its pattern out of exclude, or end its keep-alive runs",
+    "by_rule": "a rule with the action prune-topics that certainly matches it, and a new plan",
+    "notice": "a rule without a notice",
+    "wrong_kind": "nothing: topics of groups of this kind are never pruned",
+    "doubt": "time, and a new plan",
+    "over_cap": "a later plan, or a higher max_groups or max_share",
+}
 _RUNS = 5
+
+
+class Row(NamedTuple):
+    """One check, as ``explain`` shows it."""
+
+    check: str
+    finding: str
+    evidence: str
+    change: str = ""
+
+
+def rows_of_pruning(layout: Layout, cluster_id: str | None, group_id: str) -> Iterator[Row]:
+    """Yield what the newest plan to prune topics and the journal say of a group's topics. They decide nothing of it."""
+    from airflow_kafka_groups.ledger.audit import read_history
+    from airflow_kafka_groups.ledger.prune_plan import name_of
+
+    yield from _rows_of_prune_plan(layout, group_id)
+    history = read_history(layout, cluster_id)
+    # Runs before a checkpoint are found by the names in it.
+    named = {*history.deletions(), *history.lives(), *chain.from_iterable(run.outcomes for run in history.runs)}
+    topics = {name: name.rpartition(" [")[2].removesuffix("]") for name in named}
+    every = [
+        (run, name)
+        for name in sorted(name for name, topic in topics.items() if name == name_of(group_id, topic))
+        for run in history.of_group(name, _RUNS)
+        if run.begun.get("what") == "prune-topics"
+    ]
+    newest = sorted({run.number for run, _ in every})[-_RUNS:]
+    for run, name in sorted(every, key=lambda item: item[0].number):
+        if run.number not in newest:
+            continue
+        outcome, dry = run.outcomes[name], " (dry run)" if run.begun.get("dry_run") else ""
+        evidence = f"topic {topics[name]!r}: run {run.run_id}{dry}: {outcome.outcome.value}: {outcome.reason}"
+        yield Row("prune-topics", "info", evidence, run.path)
+
+
+def _rows_of_prune_plan(layout: Layout, group_id: str) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.prune_plan import load_prune_plan
+    from airflow_kafka_groups.storage.durable_files import list_ids
+    from airflow_kafka_groups.storage.paths import PRUNE_PLANS
+
+    plan_id = max(list_ids(layout.root / PRUNE_PLANS), default=None)
+    if plan_id is None:
+        return
+    try:
+        plan = load_prune_plan(layout, plan_id)
+    except KafkaGroupsError as error:
+        yield Row("prune-topics", "info", str(error), "a new plan")
+    else:
+        for item in plan.groups:
+            if item.group_id == group_id:
+                evidence = f"topic {item.topic!r}: planned in {plan_id}: {item.reason}"
+                yield Row("prune-topics", "info", evidence, "a member that subscribes to it, or a commit")
+        for kept in plan.kept:
+            if kept.group_id == group_id:
+                rule = f" (rule {kept.rule!r})" if kept.rule else ""
+                evidence = f"topic {kept.topic!r}: kept ({kept.verdict}) in {plan_id}{rule}: {kept.reason}"
+                yield Row("prune-topics", "info", evidence, CHANGES.get(kept.verdict, ""))
+
+
+NOTICE = "a notice to its owner, and time; the task that notifies owners sends it"
+TIME = "time, and then a new plan"
+_NEW_PLAN = "a new plan judges it again"
+_BY_CODE = {
+    "not_notified": (KeptName.NOTICE.value, NOTICE),
+    "excluded": ("keep alive", TIME),
+}
+
+
+async def why_not_here(admin: BackupAdmin, plan: DeletionPlan) -> str | None:
+    """Return why a plan cannot be applied to this cluster now, ``None`` if it can."""
+    from airflow_kafka_groups.ledger.sealed_plan import require_all_seen, require_here
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    try:
+        await require_here(admin, plan, await admin.cluster_id(), utc_now())
+        await require_all_seen(admin, plan)
+    except PlanError as error:
+        return str(error)
+    return None
+
+
+def rows_of_guards(
+    layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors, protects: Callable[[str], bool]
+) -> Iterator[Row]:
+    """Yield what keeps a group beside its own state: site, approval, stop, policy, newer snapshots, and records.
+
+    :param protects: whether the connection protects a group. A plan that has one is refused as it is.
+    """
+    from airflow_kafka_groups.change.deletion.guards.exclusions import kept_by_records
+    from airflow_kafka_groups.change.deletion.guards.newer_snapshots import in_use_since
+    from airflow_kafka_groups.change.deletion.guards.stop_switch import why_stopped
+    from airflow_kafka_groups.cli.connection import use_airflow_database
+    from airflow_kafka_groups.hooks.stop_variable import STOP_VARIABLE, why_variable_stops
+    from airflow_kafka_groups.ledger.audit import read_history
+    from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
+    from airflow_kafka_groups.storage.layout import utc_now
+
+    now = utc_now()
+    if not protects(group_id) and (other := next(filter(protects, plan.group_ids), None)) is not None:
+        yield Row("connection", "keeps", f"protects {other!r}, which the plan names too: it is refused", _NEW_PLAN)
+    yield from _rows_of_site(layout, plan, group_id, floors)
+    use_airflow_database()
+    for stopped in (why_stopped(layout), why_variable_stops(STOP_VARIABLE)):
+        if stopped is not None:
+            yield Row("stop", "keeps", stopped, "whoever stopped deletions")
+    policy = yield from _rows_of_newer_policy(layout, plan, group_id, now)
+    try:
+        in_use = in_use_since(layout, plan)
+    except KafkaGroupsError as error:
+        yield Row("newer snapshots", "keeps", str(error), "remove the damaged snapshot, or make a new plan")
+    else:
+        if group_id in in_use:
+            yield Row("newer snapshots", "keeps", in_use[group_id].reason, _NEW_PLAN)
+    history = read_history(layout, plan.kafka_cluster_id)
+    kept_alive = KeepAliveRecords(layout, plan.kafka_cluster_id).read()
+    kept = kept_by_records(layout, plan, plan.plan_id, history, kept_alive, now, judged=True, policy=policy)
+    if (decision := kept.get(group_id)) is not None:
+        check, change = _BY_CODE.get(decision.code.value, ("journal", _NEW_PLAN))
+        yield Row(check, "keeps", decision.reason, change)
+
+
+def _rows_of_site(layout: Layout, plan: DeletionPlan, group_id: str, floors: SiteFloors) -> Iterator[Row]:
+    from airflow_kafka_groups.ledger.approval import require_approval
+
+    try:
+        replace(floors, dry_run_only=False).require(plan, dry_run=False)  # that one has its row
+    except PlanError as error:
+        yield Row("site", "keeps", str(error), _NEW_PLAN)
+    try:
+        approval = require_approval(layout, plan, floors.approval(None, plan))
+    except KafkaGroupsError as error:
+        yield Row("approval", "keeps", str(error), "an approval of this plan in Airflow, or a new plan")
+        return
+    if approval is not None and group_id in approval.excluded:
+        yield Row("approval", "keeps", f"{approval.approved_by} kept it at the approval", _NEW_PLAN)
+
+
+def _rows_of_newer_policy(
+    layout: Layout, plan: DeletionPlan, group_id: str, now: datetime
+) -> Generator[Row, None, PolicyFile | None]:
+    """Yield what keeps the group by the policy as it is now, and return that; ``None`` if it cannot be read."""
+    from airflow_kafka_groups.change.deletion.guards.newer_policy import kept_by_newer_policy
+    from airflow_kafka_groups.hooks.storage import policy_reader
+
+    newer = None
+    try:
+        newer = policy_reader(plan.policy)()
+        ruled_out = kept_by_newer_policy(plan, newer, now)
+        if newer is not None:
+            newer.require_cluster(layout.cluster)
+            newer.quiet.require_over(now, plan.expires_at)
+    except QuietTimeError as error:
+        yield Row("quiet times", "keeps", str(error), "time")
+    except KafkaGroupsError as error:
+        yield Row("policy", "keeps", str(error), "a policy file that can be read, or a new plan")
+        return newer
+    if group_id in ruled_out:
+        yield Row("policy", "keeps", ruled_out[group_id].reason, "an edit of the policy, or a new plan")
+    return newer
+
+
+COLUMNS = ("check", "finding", "evidence", "what_would_change_it")
 _RULES_SHOWN = 10
 
 _BY_VERDICT: dict[str, str] = {
@@ -163,7 +346,7 @@ def _rows_of_floors(floors: SiteFloors) -> Iterator[Row]:
 
 
 def _row_of_last_members(layout: Layout, cluster_id: str | None, group_id: str) -> Row:
-    from airflow_kafka_groups.observe.snapshot.last_members import last_members
+    from airflow_kafka_groups.observe.snapshot.members import last_members
 
     last = last_members(layout, [group_id], cluster_id).get(group_id)
     return Row("last members", "info", "none in any snapshot" if last is None else last.sentence())
@@ -205,7 +388,7 @@ def _row_of_recheck(
     layout: Layout, found: PlannedGroup, plan: DeletionPlan, reading: Reading, unseen: Decision | None
 ) -> Row:
     from airflow_kafka_groups.change.backup.file import find_backup
-    from airflow_kafka_groups.change.backup.planned import require_backup_of
+    from airflow_kafka_groups.change.backup.make_backup import require_backup_of
     from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reason, decide
 
     try:

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.output import Output, Table
+from airflow_kafka_groups.cli.output import Output, Table, say
 from airflow_kafka_groups.cli.registry import ArgumentTarget, ExitCode
 from airflow_kafka_groups.cli.selection import add_group_arguments, read_chosen, report_failures
 from airflow_kafka_groups.hooks.arguments import optional, read_integer

@@ -60,7 +60,7 @@ async def _read(
     admin: AdminClient, args: argparse.Namespace
 ) -> tuple[Release | None, GroupResults[GroupDescription], bool]:
     """Return the oldest broker's release, ``None`` if one cannot be reached; the groups; whether all are listed."""
-    from airflow_kafka_groups.kafka.protocol.releases import oldest_release
+    from airflow_kafka_groups.kafka.protocol.api_versions import oldest_release
 
     wanted, complete = await chosen_groups(admin, args, with_offsets=False)
     cluster = await admin.describe_cluster()

@@ -15,8 +15,7 @@ from typing import Self, overload
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.client import changes, describing, listing, operations
 from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of, many, one_or_many, partition_specs_of
-from airflow_kafka_groups.kafka.admin.client.calls import Calls, Progress
-from airflow_kafka_groups.kafka.admin.client.change_policy import ChangePolicy
+from airflow_kafka_groups.kafka.admin.client.calls import Calls, ChangePolicy, Progress
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_offsets import ListOffsetsHandler
 from airflow_kafka_groups.kafka.admin.lag import GroupLag, LogBounds, partitions_of
@@ -37,7 +36,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.models.group_types import ELIGIBLE_TYPES
+from airflow_kafka_groups.kafka.models.groups import ELIGIBLE_TYPES
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
 from airflow_kafka_groups.kafka.transport.base import Connector
 

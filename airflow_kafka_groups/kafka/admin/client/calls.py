@@ -1,4 +1,7 @@
-"""The calls of one client: its connections, deadline, limits, guesses and change policy; results in the order asked."""
+"""The calls of one client: its connections, deadline, limits, guesses and change policy; results in the order asked.
+
+What a client may change. Asked about every group before any request that changes one is built (calls.py).
+"""
 
 from __future__ import annotations
 
@@ -11,26 +14,44 @@ from contextlib import aclosing
 from itertools import count, filterfalse, repeat
 from math import ceil
 from operator import itemgetter
-from typing import cast
+from typing import Protocol, cast
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, OutcomeUnknownError
 from airflow_kafka_groups.kafka.admin.client.arguments import members_of
-from airflow_kafka_groups.kafka.admin.client.change_policy import AllowAll, ChangePolicy
 from airflow_kafka_groups.kafka.admin.engine import runner
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import K, Outcome, V
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, K, Outcome, V
+from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.handlers.find_coordinator import FindCoordinatorHandler
-from airflow_kafka_groups.kafka.admin.handlers.find_leaders import FindLeadersHandler
+from airflow_kafka_groups.kafka.admin.handlers.list_offsets import FindLeadersHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults, collection_paused
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.cluster.config import ClientConfig
 from airflow_kafka_groups.kafka.cluster.routing import OffsetsTopic
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType, GroupListing, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import Message
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection, Connector
+
+
+class ChangePolicy(Protocol):
+    """A rule for changes: which groups must stay as they are."""
+
+    def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
+        """Return the groups that may not be changed, each with the reason.
+
+        Raises ``KafkaGroupsError`` when nothing may be changed at all.
+        """
+        ...
+
+
+class AllowAll:
+    """The policy of a client without one: every change is allowed."""
+
+    def refusals(self, group_ids: Iterable[str]) -> Mapping[str, KafkaGroupsError]:
+        """Return no refusals."""
+        return {}
+
 
 Progress = Callable[[int, int], None]
 """Called with (groups done, groups in all) each time something came."""

@@ -24,13 +24,17 @@ from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.admin.client.listing import list_groups
 from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
+    Commits,
     DeleteGroupOffsetsHandler,
+    commit_bytes,
+    commit_slices,
+    smaller_slices,
 )
-from airflow_kafka_groups.kafka.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
-from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BATCHES_IN_ONE, DeleteGroupsHandler
-from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import (
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import (
+    BATCHES_IN_ONE,
     BUDGET_BYTES,
     DEFAULT_PARTITIONS,
+    DeleteGroupsHandler,
     TombstoneSizes,
     slices_of,
 )

@@ -14,8 +14,8 @@ from airflow_kafka_groups.kafka.admin.handlers.describe_groups import (
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.models import GroupDescription, GroupState, GroupType
+from airflow_kafka_groups.kafka.protocol.api_versions import CONSUMER_GROUP_DESCRIBE
 from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES
-from airflow_kafka_groups.kafka.protocol.protocol_apis import CONSUMER_GROUP_DESCRIBE
 
 _BATCHES_IN_ONE = 4
 """Descriptions are short: larger requests cost less, and still overlap."""

@@ -14,13 +14,12 @@ from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.admin.handlers.describe_groups import DescribeClassicGroupsHandler
 from airflow_kafka_groups.kafka.admin.handlers.list_groups import ListGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupListings
-from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.cluster.products import Product, recognize
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, GroupListing, GroupState, GroupType, TopicPartition
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA, ApiVersions
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
 
 _TRIES = 3
 _FORBIDDEN = int(ErrorCode.group_authorization_failed)  # of a group that nobody made: the user may see others

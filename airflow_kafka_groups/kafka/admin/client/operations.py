@@ -9,9 +9,9 @@ from airflow_kafka_groups.kafka.admin.client.arguments import group_ids_of
 from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.models import BrokerId, CoordinatorType
 from airflow_kafka_groups.kafka.protocol.answers import MetadataAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, METADATA
 from airflow_kafka_groups.kafka.protocol.apis import describe_groups, metadata
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DESCRIBE_GROUPS, METADATA
 
 ABSENT_TOPIC = "airflow-kafka-groups.no-such-topic"
 """A topic that nobody made, and that asking for it does not create."""

@@ -37,11 +37,15 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     RequestTimeoutError,
 )
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, K, Outcome, V
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
-from airflow_kafka_groups.kafka.admin.engine.request_queue import RequestQueue, RequestSpec
-from airflow_kafka_groups.kafka.admin.engine.scope import LOOKUPS, Scope, Stage
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, K, Outcome, V
+from airflow_kafka_groups.kafka.admin.engine.request_queue import (
+    LOOKUPS,
+    DriverLimits,
+    RequestQueue,
+    RequestSpec,
+    Scope,
+    Stage,
+)
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
 from airflow_kafka_groups.kafka.protocol.codec import Message
 

@@ -8,6 +8,10 @@ One request for many keys becomes many requests for one key (KIP-347, KIP-699) h
 to build many keys at an old version, and from then on this scope gets one key a request, many of them in flight. One
 broker says nothing about the others: "one old broker un-batches the world" is Java's bug KAFKA-13029. Such requests are
 sent in short series: the bookkeeping of a series takes as long as that of one request.
+
+What may share a request: keys in the same stage that go to the same broker, as in Kafka's own AdminApiDriver.
+
+How much a call sends at once, and how long it pauses after failures. The limits of one API are its handler's.
 """
 
 from __future__ import annotations
@@ -17,15 +21,58 @@ import random
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from itertools import count
 from math import ceil
-from typing import Any, Generic
+from typing import Any, Generic, NamedTuple
 
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import K, V
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
-from airflow_kafka_groups.kafka.admin.engine.scope import LOOKUPS, Scope, Stage
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, K, V
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
+
+ANY_BROKER: BrokerId = -1
+
+
+class Stage(IntEnum):
+    """A stage of a key: finding its broker, then asking that broker."""
+
+    LOOKUP = 0
+    FULFILLMENT = 1
+
+
+class Scope(NamedTuple):
+    """A stage and a broker; a request has one, and so has each queue of waiting keys.
+
+    :param broker_id: the broker to ask; ``ANY_BROKER`` where lookups wait for one to be chosen.
+    """
+
+    stage: Stage
+    broker_id: BrokerId
+
+
+LOOKUPS = Scope(Stage.LOOKUP, ANY_BROKER)
+"""Where keys wait to be looked up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DriverLimits:
+    """The limits of one call.
+
+    :param batches_in_flight: requests of many keys under way in one scope.
+    :param singles_in_flight: requests under way in a scope whose broker takes one key a request.
+    :param in_flight_on_each: requests under way on each of several connections to a broker.
+    :param alone: keys that fail alone before a scope in which no other key was answered gets no more halves.
+    :param series: the most requests of one key each that are sent together.
+    :param first_pause: seconds after the first failure of a key; each further failure doubles them.
+    :param longest_pause: the most seconds.
+    """
+
+    batches_in_flight: int = 3
+    singles_in_flight: int = 256
+    in_flight_on_each: int = 16
+    alone: int = 64
+    series: int = 8
+    first_pause: float = 0.05
+    longest_pause: float = 1.0
 
 
 @dataclass(slots=True, eq=False)

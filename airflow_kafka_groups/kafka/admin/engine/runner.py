@@ -19,7 +19,7 @@ from typing import Generic
 
 from airflow_kafka_groups.exceptions import DeadlineExceededError, KafkaGroupsError, NotSentError
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.kafka.admin.engine.handler_result import K, Outcome, V
+from airflow_kafka_groups.kafka.admin.engine.handler import K, Outcome, V
 from airflow_kafka_groups.kafka.admin.engine.request_queue import RequestSpec
 from airflow_kafka_groups.kafka.admin.results import collection_paused
 from airflow_kafka_groups.kafka.cluster import clock

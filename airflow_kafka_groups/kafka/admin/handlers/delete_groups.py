@@ -2,25 +2,124 @@
 
 A deletion whose answer was lost is never sent again by itself: by then the group may have come back to life. It fails
 with ``OutcomeUnknownError``, and whoever asked looks again.
+
+The size of the tombstones that a deletion makes a broker write, and the limit.
+
+Kafka 4.x writes the tombstones of one DeleteGroups request as ONE atomic batch for each partition of
+``__consumer_offsets``: 120 groups with 200 offsets each in one request all failed with UNKNOWN_SERVER_ERROR (in the
+log: RecordTooLargeException), nothing was deleted. So a request is cut by the bytes it makes each partition write, to
+at most half of what a batch may hold. What is not known is estimated, and what was still too much is asked in halves.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import repeat
-from typing import ClassVar
+from typing import ClassVar, cast
 
-from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, coordinator_status
-from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import TombstoneSizes
-from airflow_kafka_groups.kafka.models import BrokerId
+from airflow_kafka_groups.kafka.admin.engine.handler import ChangingHandler, HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
+from airflow_kafka_groups.kafka.models import BrokerId, GroupOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS, Api
+
+MAX_BATCH_BYTES = 1_048_588  # max.message.bytes, as brokers have it unless told otherwise
+BUDGET_BYTES = MAX_BATCH_BYTES // 2
+_TOMBSTONE_BYTES = 24  # measured: about 18, and a little for the varints of a long batch
+_GROUP_TOMBSTONE_BYTES = 16
+_DEFAULT_OFFSETS = 30
+_DEFAULT_TOPIC_BYTES = 30
+DEFAULT_PARTITIONS = 50  # offsets.topic.num.partitions
+
+
+@dataclass(frozen=True, slots=True)
+class TombstoneSizes:
+    """The tombstones of groups: which partition each group's go to, and how many bytes they are.
+
+    :param known: the offsets of groups that have been read; others are estimated.
+    :param partitions: number of partitions of ``__consumer_offsets``.
+    :param budget: bytes that one request may make one partition write.
+    :param buckets: the partitions of groups, where they have been computed together; others are computed when needed.
+    """
+
+    known: Mapping[str, GroupOffsets] = field(default_factory=dict)
+    partitions: int = DEFAULT_PARTITIONS
+    budget: int = BUDGET_BYTES
+    buckets: Mapping[str, int] = field(default_factory=dict)
+    _of_known: dict[str, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def fit(self, group_ids: Sequence[str]) -> int:
+        """Return how many of these groups, from the first on, fit into one request; at least one."""
+        buckets = self._buckets(group_ids)
+        if not self.known:
+            longest = max(map(len, map(str.encode, group_ids)))
+            if max(Counter(buckets).values()) * _estimate(longest) <= self.budget:  # as mostly
+                return len(group_ids)
+        filled: dict[int, int] = {}
+        for position, (bucket, size) in enumerate(zip(buckets, map(self.size, group_ids), strict=True)):
+            filled[bucket] = content = filled.get(bucket, 0) + size
+            if content > self.budget:
+                return max(position, 1)
+        return len(group_ids)
+
+    def _buckets(self, group_ids: Sequence[str]) -> list[int]:
+        buckets = list(map(self.buckets.get, group_ids))
+        return [*offsets_partitions(group_ids, self.partitions)] if None in buckets else cast("list[int]", buckets)
+
+    def size(self, group_id: str) -> int:
+        """Return the bytes of the group's tombstones."""
+        if (known := self._of_known.get(group_id)) is not None:
+            return known
+        size = len(group_id.encode())
+        offsets = self.known.get(group_id)
+        if offsets is None:
+            return _estimate(size)
+        tombstones = [len(topic) * (_TOMBSTONE_BYTES + size + len(topic.topic.encode())) for topic in offsets.topics]
+        self._of_known[group_id] = size = size + _GROUP_TOMBSTONE_BYTES + sum(tombstones)
+        return size
+
+    def without(self, emptied: Iterable[str]) -> TombstoneSizes:
+        """Return the sizes after some groups' offsets have been deleted."""
+        return replace(self, known={**self.known, **{group_id: GroupOffsets(group_id) for group_id in emptied}})
+
+    def fits(self, group_id: str) -> bool:
+        """Return whether the group fits into one request."""
+        return self.size(group_id) <= self.budget
+
+    def slices(self, offsets: GroupOffsets) -> list[list[TopicPartition]]:
+        """Split the offsets of one big group into parts that each fit into one request."""
+        return slices_of(offsets.group_id, offsets, self.budget)
+
+
+@cache
+def _estimate(size: int) -> int:
+    """Estimate the bytes of a group's tombstones from those of its id."""
+    return size + _GROUP_TOMBSTONE_BYTES + _DEFAULT_OFFSETS * (_TOMBSTONE_BYTES + size + _DEFAULT_TOPIC_BYTES)
+
+
+def slices_of(
+    group_id: str, partitions: Iterable[TopicPartition], budget: int = BUDGET_BYTES
+) -> list[list[TopicPartition]]:
+    """Split partitions of a group into parts whose tombstones each fit into one request."""
+    size = len(group_id.encode())
+    parts: list[list[TopicPartition]] = [[]]
+    filled = 0
+    for partition in partitions:
+        tombstone = _TOMBSTONE_BYTES + size + len(partition.topic.encode())
+        if filled + tombstone > budget and parts[-1]:
+            parts.append([])
+            filled = 0
+        parts[-1].append(partition)
+        filled += tombstone
+    return parts if parts[-1] else []
+
 
 BATCHES_IN_ONE = 20
 """A broker works on one request of a connection at a time and waits for the replicas of each: two requests a broker

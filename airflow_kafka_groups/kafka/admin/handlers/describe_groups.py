@@ -12,14 +12,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import SwitchedOffError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, coordinator_status
 from airflow_kafka_groups.kafka.models import BrokerId, GroupDescription, GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import describe_groups, describe_modern_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DESCRIBE_GROUPS, Api
 
 _DEAD, _NONE, _NOT_FOUND = GroupState.DEAD, ErrorCode.none, ErrorCode.group_id_not_found
 _new = tuple.__new__  # what a named tuple's own constructor calls, at half the time for many

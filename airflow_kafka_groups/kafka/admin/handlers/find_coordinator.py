@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import RemoteProtocolError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import Broker, BrokerId, CoordinatorType
 from airflow_kafka_groups.kafka.protocol.answers import FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, Api
 from airflow_kafka_groups.kafka.protocol.apis import find_coordinator
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, Api
 
 
 @dataclass(frozen=True, slots=True)

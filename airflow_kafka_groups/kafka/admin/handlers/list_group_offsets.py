@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult, coordinator_status
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, coordinator_status
 from airflow_kafka_groups.kafka.models import (
     BrokerId,
     GroupOffsets,
@@ -22,10 +21,10 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.answers import NO_ERRORS, OffsetFetchAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH, Api
 from airflow_kafka_groups.kafka.protocol.apis import offset_fetch
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH, Api
 
 _UNSTABLE_TRIES = 8
 

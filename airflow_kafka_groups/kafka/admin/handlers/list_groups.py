@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult
 from airflow_kafka_groups.kafka.models import BrokerId, GroupListing, GroupState, GroupType
 from airflow_kafka_groups.kafka.protocol.answers import ListGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS, Api
 from airflow_kafka_groups.kafka.protocol.apis import list_groups
 from airflow_kafka_groups.kafka.protocol.codec import Message
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS, Api
 
 _TRIES = 5
 

@@ -11,11 +11,10 @@ from datetime import timedelta
 from kio.serial.readers import read_compact_string, read_timedelta_i32
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DeleteGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, strings
+from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS
 
 
 def build(group_ids: Sequence[str], version: int) -> Message:

@@ -19,13 +19,11 @@ from kio.serial.readers import (
 
 from airflow_kafka_groups.kafka.models import GroupState, MemberDescription
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, boolean, strings
+from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, boolean, read_error_code, strings
 from airflow_kafka_groups.kafka.protocol.consumer_protocol import read_assignment, subscribed_topics
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.operations import UNKNOWN_OPERATIONS, operations
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DESCRIBE_GROUPS
+from airflow_kafka_groups.kafka.protocol.error_codes import UNKNOWN_OPERATIONS, ErrorCode, operations
 
 LAST_VERSION_OF_ABSENT_GROUPS = 5
 """The last version that has the operations of a group that does not exist; brokers go on supporting it."""

@@ -18,17 +18,15 @@ from kio.serial.readers import (
 
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, MemberDescription, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import DescribedGroup, DescribeGroupsAnswer
-from airflow_kafka_groups.kafka.protocol.codec import Message, response_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, boolean, strings
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.operations import operations
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.codec import Message, response_schema
+from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, boolean, read_error_code, strings
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, operations
 
 GROUP_TYPES: Mapping[Api, GroupType] = {
     CONSUMER_GROUP_DESCRIBE: GroupType.CONSUMER,

@@ -19,11 +19,10 @@ from kio.serial.readers import (
 from airflow_kafka_groups.exceptions import NoBatchedFindCoordinatorsError, RemoteProtocolError, UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import Broker, CoordinatorType
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, FailedLookup, FindCoordinatorAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, strings
+from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, strings
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
 
 FIRST_BATCHED_VERSION = 4
 _Tail = tuple[Broker, ErrorCode, "str | None"]

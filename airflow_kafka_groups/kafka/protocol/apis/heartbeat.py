@@ -6,9 +6,9 @@ v0 group, generation, member · v1 throttle time · v3 group.instance.id (KIP-34
 from __future__ import annotations
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ErrorAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import HEARTBEAT
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import HEARTBEAT
 
 
 def build(group_id: str, generation: int, member_id: str, group_instance_id: str | None, version: int) -> Message:

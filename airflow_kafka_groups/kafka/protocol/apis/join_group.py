@@ -12,9 +12,9 @@ from datetime import timedelta
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, JoinAnswer, JoinedMember
+from airflow_kafka_groups.kafka.protocol.api_versions import JOIN_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import JOIN_GROUP
 
 FIRST_STATIC_VERSION = 5
 _MAX_REASON = 255

@@ -6,9 +6,9 @@ v0 one member · v1 throttle time · v3 many members, by instance id too (KIP-34
 from __future__ import annotations
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ErrorAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import LEAVE_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LEAVE_GROUP
 
 FIRST_BATCHED_VERSION = 3
 _MAX_REASON = 255

@@ -12,9 +12,9 @@ from typing import Any
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import ListedOffset, OffsetSpec, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, ListedOffsetAnswer, ListOffsetsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import LIST_OFFSETS
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_OFFSETS
 
 _NO_REPLICA = -1
 _FIRST_MAX_TIMESTAMP_VERSION = 7

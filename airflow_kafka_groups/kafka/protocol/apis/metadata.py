@@ -18,12 +18,17 @@ from kio.serial.readers import (
 
 from airflow_kafka_groups.kafka.models import Broker
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, MetadataAnswer, TopicAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, boolean, string, uvarint
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.operations import UNKNOWN_OPERATIONS
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
+from airflow_kafka_groups.kafka.protocol.compact import (
+    NO_TAGS,
+    CompactReader,
+    boolean,
+    read_error_code,
+    string,
+    uvarint,
+)
+from airflow_kafka_groups.kafka.protocol.error_codes import UNKNOWN_OPERATIONS, ErrorCode
 
 LAST_VERSION_WITH_CLUSTER_OPERATIONS = 10
 """From v11 on, DescribeCluster has them; brokers go on supporting v10."""

@@ -22,11 +22,10 @@ from kio.serial.readers import read_compact_string, read_int32, read_timedelta_i
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicOffsets, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
-from airflow_kafka_groups.kafka.protocol.compact_reader import CompactReader, read_error_code
-from airflow_kafka_groups.kafka.protocol.compact_writer import NO_TAGS, string, uvarint
+from airflow_kafka_groups.kafka.protocol.compact import NO_TAGS, CompactReader, read_error_code, string, uvarint
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT
 
 _FIRST_EPOCH_VERSION = 6
 _NOT_A_MEMBER = -1

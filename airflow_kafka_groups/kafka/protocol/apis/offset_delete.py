@@ -10,9 +10,9 @@ from typing import Any
 
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_DELETE
 from airflow_kafka_groups.kafka.protocol.codec import Message, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_DELETE
 
 
 def build(group_id: str, partitions: Iterable[TopicPartition], version: int) -> Message:

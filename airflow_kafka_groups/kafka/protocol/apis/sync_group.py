@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, SyncAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import SYNC_GROUP
 from airflow_kafka_groups.kafka.protocol.codec import Message, fitting, request_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import SYNC_GROUP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.sdk import DAG, BaseHook, task
 
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 
 with DAG(dag_id="lag_to_slack", schedule="*/10 * * * *", start_date=datetime(2026, 1, 1), catchup=False):
     measure = ListGroupLagOperator(task_id="measure", kafka_groups_conn_id="prod", max_lag=100_000)

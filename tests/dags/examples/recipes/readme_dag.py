@@ -11,11 +11,10 @@ from airflow.sdk import DAG, chain
 from airflow_kafka_groups.operators import dag_params as form
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
+from airflow_kafka_groups.operators.dag_params import refuse_unknown_conf
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
-from airflow_kafka_groups.operators.plan import PlanCleanupOperator
-from airflow_kafka_groups.operators.policy import CheckPolicyOperator
-from airflow_kafka_groups.operators.run_conf import refuse_unknown_conf
+from airflow_kafka_groups.operators.plan import CheckPolicyOperator, PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import KafkaSparkSubmitOperator
 
 arguments = {**form.scope_arguments(), "pre_execute": refuse_unknown_conf}

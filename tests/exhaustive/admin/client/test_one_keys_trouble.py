@@ -21,10 +21,10 @@ from airflow_kafka_groups.exceptions import (
 from airflow_kafka_groups.kafka import AdminClient
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.protocol import protocol_apis as apis
+from airflow_kafka_groups.kafka.protocol import api_versions as apis
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, FakeCluster, Noise, Oversize, _keys, _partitions
 from tests.unit.admin.client.faults import client

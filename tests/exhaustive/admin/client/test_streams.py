@@ -14,7 +14,7 @@ import pytest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.admin.client import calls
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from tests.fakes.cluster import Drop, FakeCluster
 from tests.fakes.raw_cluster import PARTITIONS_OF_GROUP, RawCluster
 from tests.unit.admin.client.faults import GROUPS, owned_by

@@ -21,12 +21,12 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
 )
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.engine.runner import _Exchanges
 from airflow_kafka_groups.kafka.cluster.patience import Patience
 from airflow_kafka_groups.kafka.models import BrokerId
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from airflow_kafka_groups.kafka.transport.base import OnAnswers
 from tests.unit.admin.engine.dialogue import TIMEOUT, ToyHandler, broker
 

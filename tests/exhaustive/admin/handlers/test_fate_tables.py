@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult
 from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
     AlterGroupOffsetsHandler,
     DeleteGroupOffsetsHandler,
@@ -38,9 +38,9 @@ from airflow_kafka_groups.kafka.models import (
     TopicPartition,
 )
 from airflow_kafka_groups.kafka.protocol.answers import NO_THROTTLE, DescribedGroup, DescribeGroupsAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import Api
 from airflow_kafka_groups.kafka.protocol.apis.describe_modern_groups import GROUP_TYPES
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import Api
 from tests.fakes import answers
 from tests.fakes.answers import ALL_CODES, NONE, decoded
 from tests.tables import rows

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_kafka_groups.judge.staleness.observations import reduce_file
 from airflow_kafka_groups.observe.history.snapshot_rows import UnusableFileError
-from airflow_kafka_groups.storage.columns import SNAPSHOT_COLUMNS
+from airflow_kafka_groups.storage.schemas import SNAPSHOT_COLUMNS
 from tests.histories.shorthand import ARROW_SCHEMA, flat, parquet, seen, snapshot_id
 
 STRINGS = [name for name, kind, _ in SNAPSHOT_COLUMNS if kind == "string"]

@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.backup import planned as backup_module
+from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError
 from airflow_kafka_groups.storage.durable_files import read_file
 from tests.fakes.groups import Ticking

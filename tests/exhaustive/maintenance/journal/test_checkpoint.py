@@ -16,8 +16,7 @@ import pytest
 from airflow_kafka_groups.change.deletion.recheck import Reason
 from airflow_kafka_groups.exceptions import JournalError
 from airflow_kafka_groups.ledger.journal import files, journal
-from airflow_kafka_groups.ledger.journal.folding import fold
-from airflow_kafka_groups.ledger.journal.history import History, RunRecord
+from airflow_kafka_groups.ledger.journal.history import History, RunRecord, fold
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome, kept
 from airflow_kafka_groups.storage import durable_files

@@ -7,14 +7,14 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.change.plan.notify import Notified, OwnerNotice, notify_owners
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.ledger.notices import read_notices
-from airflow_kafka_groups.ledger.records import KeptAlive
 from airflow_kafka_groups.observe.patterns import EVERYTHING
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.reader import SnapshotReader

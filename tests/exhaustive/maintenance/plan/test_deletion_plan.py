@@ -17,7 +17,7 @@ from airflow_kafka_groups.checks import check_digest
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, find_in_plan, load_plan, save_plan
 from airflow_kafka_groups.ledger.plan_rows import KeptGroup, PlannedGroup
-from airflow_kafka_groups.storage.digest import digest_of
+from airflow_kafka_groups.storage.formats import digest_of
 from airflow_kafka_groups.storage.layout import Layout
 from tests.unit.maintenance.plan.plans import ID, group, plan
 
@@ -163,7 +163,7 @@ def misplaced(places: list[int | None]) -> bytes:
 
 
 def test_one_group_is_found_without_decoding_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("airflow_kafka_groups.ledger.plan_body._ROW_GROUP", 4)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.plan_rows._ROW_GROUP", 4)
     layout = Layout(tmp_path, "prod")
     groups = tuple(group(f"g{number:02}", lag=number) for number in reversed(range(20)))
     kept = (KeptGroup(group_id="k", verdict="live", reason="in use"), KeptGroup(group_id="", verdict="live", reason=""))

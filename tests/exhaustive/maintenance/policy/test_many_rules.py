@@ -11,7 +11,7 @@ import pytest
 
 from airflow_kafka_groups.change.plan.caps import capped
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.judge.policy.covering import CoveringMatch
+from airflow_kafka_groups.judge.policy.lint import CoveringMatch
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.retention import against_retention
 from airflow_kafka_groups.observe.patterns import PatternSet

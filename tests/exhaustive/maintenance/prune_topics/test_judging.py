@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.change.prune_topics.judging import JudgedGroup, UnreadTopic, judge
-from airflow_kafka_groups.change.prune_topics.observed import ObservedGroup, ObservedTopic
+from airflow_kafka_groups.change.prune_topics.judging import (
+    JudgedGroup,
+    ObservedGroup,
+    ObservedTopic,
+    UnreadTopic,
+    judge,
+)
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot

@@ -14,8 +14,8 @@ from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
 from airflow_kafka_groups.ledger.prune_plan import PrunePlan
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.ids import time_of
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import time_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, FakeGroup, Ticking
 from tests.unit.maintenance.prune_topics.scene import (

@@ -18,8 +18,8 @@ from airflow_kafka_groups.observe.snapshot import members as module
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
 from airflow_kafka_groups.observe.snapshot.members import SeenMembers, read_members
 from airflow_kafka_groups.observe.snapshot.reader import load_manifest
-from airflow_kafka_groups.storage.columns import MEMBER_COLUMNS
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.schemas import MEMBER_COLUMNS
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, broker_error
 from tests.unit.maintenance.scene import layout_in

@@ -14,6 +14,15 @@ from hypothesis import strategies as st
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.kafka.models import Broker, GroupState, TopicPartition
 from airflow_kafka_groups.kafka.protocol.answers import DescribeGroupsAnswer, MetadataAnswer, OffsetChangeAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import (
+    DELETE_GROUPS,
+    DESCRIBE_GROUPS,
+    FIND_COORDINATOR,
+    LIST_GROUPS,
+    METADATA,
+    OFFSET_COMMIT,
+    Api,
+)
 from airflow_kafka_groups.kafka.protocol.apis import (
     delete_groups,
     describe_groups,
@@ -25,15 +34,6 @@ from airflow_kafka_groups.kafka.protocol.apis import (
 from airflow_kafka_groups.kafka.protocol.apis.list_groups import FIRST_STATES_VERSION, FIRST_TYPES_VERSION
 from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
-    DELETE_GROUPS,
-    DESCRIBE_GROUPS,
-    FIND_COORDINATOR,
-    LIST_GROUPS,
-    METADATA,
-    OFFSET_COMMIT,
-    Api,
-)
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from tests.unit.protocol.hot_codecs.texts import TEXTS
 

@@ -14,10 +14,10 @@ from kio.serial.errors import SerialError
 from airflow_kafka_groups.exceptions import RemoteProtocolError
 from airflow_kafka_groups.kafka.models import PackedGroups
 from airflow_kafka_groups.kafka.protocol.answers import OffsetFetchAnswer
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.apis import offset_fetch
 from airflow_kafka_groups.kafka.protocol.codec import decode_message, encode_body, response_schema
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 
 SCHEMA = response_schema(OFFSET_FETCH, 8)

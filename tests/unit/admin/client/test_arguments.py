@@ -17,7 +17,7 @@ from airflow_kafka_groups.kafka.models import (
     OffsetSpec,
     TopicPartition,
 )
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_FETCH
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client
 

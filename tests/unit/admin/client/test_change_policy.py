@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
-from airflow_kafka_groups.kafka.admin.client.change_policy import ChangePolicy
+from airflow_kafka_groups.kafka.admin.client.calls import ChangePolicy
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, OffsetSpec, TopicPartition
 from tests.fakes.apis import ALL_APIS
 from tests.fakes.cluster import FakeCluster

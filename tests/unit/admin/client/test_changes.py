@@ -15,11 +15,10 @@ from airflow_kafka_groups.exceptions import (
     OutcomeUnknownError,
     PartitionsFailedError,
 )
-from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import BUDGET_BYTES
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     API_VERSIONS,
     DELETE_GROUPS,
     FIND_COORDINATOR,
@@ -27,6 +26,7 @@ from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     OFFSET_COMMIT,
     OFFSET_DELETE,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, FakeCluster
 from tests.unit.admin.client.faults import client

@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
     SHARE_GROUP_DESCRIBE,
     STREAMS_GROUP_DESCRIBE,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client

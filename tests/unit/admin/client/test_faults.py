@@ -11,14 +11,14 @@ from airflow_kafka_groups.exceptions import (
     IncompleteListingError,
     UnexpectedGroupTypeError,
 )
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     DELETE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     METADATA,
     OFFSET_FETCH,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, Drop, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by

@@ -17,9 +17,7 @@ from airflow_kafka_groups.exceptions import (
     RemoteProtocolError,
 )
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.codec import response_schema
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     DELETE_GROUPS,
     DESCRIBE_GROUPS,
@@ -28,6 +26,8 @@ from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     METADATA,
     OFFSET_FETCH,
 )
+from airflow_kafka_groups.kafka.protocol.codec import response_schema
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Cut, Drop, FakeCluster, Noise
 from tests.unit.admin.client.faults import GROUPS, NONE, client, owned_by, until

@@ -8,7 +8,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConnectionFailedError
 from airflow_kafka_groups.kafka.admin.client.operations import ABSENT_TOPIC
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA
 from tests.fakes.cluster import Cut, Drop, FakeCluster
 from tests.unit.admin.client.faults import client
 

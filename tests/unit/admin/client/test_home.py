@@ -9,7 +9,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS, METADATA
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, METADATA
 from tests.fakes.cluster import FakeCluster
 from tests.unit.admin.client.faults import client
 

@@ -12,10 +12,9 @@ from typing import Any
 import airflow_kafka_groups
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
-from airflow_kafka_groups.kafka.protocol.api_versions import ApiVersions
+from airflow_kafka_groups.kafka.protocol.api_versions import METADATA, Api, ApiVersions
 from airflow_kafka_groups.kafka.protocol.codec import encode_body
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import METADATA, Api
 from airflow_kafka_groups.kafka.protocol.responses import decode_response
 from airflow_kafka_groups.kafka.transport.base import OnAnswers
 from tests.fakes import answers

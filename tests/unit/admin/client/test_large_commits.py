@@ -10,8 +10,8 @@ import pytest
 from airflow_kafka_groups.exceptions import BrokerError, NotSentError, OutcomeUnknownError, PartitionsFailedError
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, Drop, FakeCluster
 from tests.unit.admin.client.faults import client

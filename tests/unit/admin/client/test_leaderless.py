@@ -11,8 +11,8 @@ from airflow_kafka_groups.exceptions import IncompleteListingError
 from airflow_kafka_groups.kafka.cluster import products
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC, offsets_partitions
 from airflow_kafka_groups.kafka.models import TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import DESCRIBE_GROUPS, FIND_COORDINATOR, LIST_GROUPS
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DESCRIBE_GROUPS, FIND_COORDINATOR, LIST_GROUPS
 from tests.fakes import answers
 from tests.fakes.cluster import PARTITIONS, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client

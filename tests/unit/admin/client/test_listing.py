@@ -13,7 +13,7 @@ from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.cluster import products
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.kafka.protocol.protocol_apis import LIST_GROUPS
+from airflow_kafka_groups.kafka.protocol.api_versions import LIST_GROUPS
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig

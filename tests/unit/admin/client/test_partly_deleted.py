@@ -20,7 +20,7 @@ from airflow_kafka_groups.kafka.admin.client.calls import Calls
 from airflow_kafka_groups.kafka.admin.client.changes import delete_groups
 from airflow_kafka_groups.kafka.admin.handlers.delete_groups import DeleteGroupsHandler
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
-from airflow_kafka_groups.kafka.cluster.metadata import ClusterMetadata
+from airflow_kafka_groups.kafka.cluster.bootstrap import ClusterMetadata
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupType, OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.outcomes import Outcome, of_deletion
 

@@ -14,14 +14,14 @@ import pytest
 from airflow_kafka_groups.exceptions import KafkaGroupsError
 from airflow_kafka_groups.kafka.cluster.routing import OFFSETS_TOPIC
 from airflow_kafka_groups.kafka.models import OffsetSpec, TopicPartition
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     DESCRIBE_GROUPS,
     FIND_COORDINATOR,
     LIST_GROUPS,
     LIST_OFFSETS,
     OFFSET_FETCH,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import MODERN, OLD, PARTITIONS, Drop, FakeCluster
 from tests.unit.admin.client.faults import GROUPS, client, owned_by

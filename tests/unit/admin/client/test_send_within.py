@@ -12,8 +12,8 @@ from airflow_kafka_groups.exceptions import ConfigurationError, DeadlineExceeded
 from airflow_kafka_groups.kafka import AdminClient, ClientConfig
 from airflow_kafka_groups.kafka.cluster import clock
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS, LIST_GROUPS, OFFSET_COMMIT
 from airflow_kafka_groups.kafka.transport.base import BrokerConnection
 from airflow_kafka_groups.kafka.transport.connection import open_connection
 from airflow_kafka_groups.kafka.transport.security import SecurityConfig

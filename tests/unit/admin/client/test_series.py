@@ -19,7 +19,7 @@ from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import Alter
 from airflow_kafka_groups.kafka.admin.results import GroupResult
 from airflow_kafka_groups.kafka.cluster.client import ClusterClient
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT, OFFSET_FETCH
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT, OFFSET_FETCH
 from tests.fakes.cluster import MODERN, OLD, Control, Cut, FakeCluster, Noise
 from tests.unit.admin.client.faults import client, until
 

@@ -8,8 +8,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import UnsupportedVersionError
 from airflow_kafka_groups.kafka.models import GroupState
-from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
-from airflow_kafka_groups.kafka.protocol.protocol_apis import (
+from airflow_kafka_groups.kafka.protocol.api_versions import (
     CONSUMER_GROUP_DESCRIBE,
     DESCRIBE_GROUPS,
     LIST_GROUPS,
@@ -17,6 +16,7 @@ from airflow_kafka_groups.kafka.protocol.protocol_apis import (
     STREAMS_GROUP_DESCRIBE,
     Api,
 )
+from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode
 from tests.fakes import answers
 from tests.fakes.cluster import Control, FakeCluster
 from tests.unit.admin.client.faults import client

@@ -10,13 +10,10 @@ from typing import Any
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError
 from airflow_kafka_groups.kafka.admin.engine.driver import AdminDriver
-from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, KeySizes
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
-from airflow_kafka_groups.kafka.admin.engine.request_queue import RequestSpec
-from airflow_kafka_groups.kafka.admin.engine.scope import Stage
+from airflow_kafka_groups.kafka.admin.engine.handler import AdminHandler, HandlerResult, KeySizes
+from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits, RequestSpec, Stage
 from airflow_kafka_groups.kafka.models import Broker, BrokerId
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR, OFFSET_FETCH, Api
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR, OFFSET_FETCH, Api
 
 TIMEOUT = 60.0
 SHARED = BrokerError(-1, "UNKNOWN_SERVER_ERROR", "see the log", api="DeleteGroups")

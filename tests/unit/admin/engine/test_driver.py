@@ -14,11 +14,11 @@ from airflow_kafka_groups.exceptions import (
     PartitionOffsetsError,
     RemoteProtocolError,
 )
-from airflow_kafka_groups.kafka.admin.engine.handler_result import HandlerResult
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.handler import HandlerResult
+from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from airflow_kafka_groups.kafka.admin.handlers.list_group_offsets import ListGroupOffsetsHandler
 from airflow_kafka_groups.kafka.models import GroupOffsets, TopicPartition
-from airflow_kafka_groups.kafka.protocol.protocol_apis import FIND_COORDINATOR
+from airflow_kafka_groups.kafka.protocol.api_versions import FIND_COORDINATOR
 from tests.unit.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyAnswer, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")

@@ -19,7 +19,7 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
     UnsupportedVersionError,
 )
-from airflow_kafka_groups.kafka.admin.engine.limits import DriverLimits
+from airflow_kafka_groups.kafka.admin.engine.request_queue import DriverLimits
 from tests.unit.admin.engine.dialogue import SHARED, TIMEOUT, Dialogue, ToyHandler, broker
 
 MOVED = KafkaGroupsError("NOT_COORDINATOR")

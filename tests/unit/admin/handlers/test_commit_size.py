@@ -9,11 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import BrokerError, KafkaGroupsError, OutcomeUnknownError, PartitionsFailedError
-from airflow_kafka_groups.kafka.admin.handlers.commit_size import Commits, commit_bytes, commit_slices, smaller_slices
-from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import BUDGET_BYTES, MAX_BATCH_BYTES
+from airflow_kafka_groups.kafka.admin.handlers.change_group_offsets import (
+    Commits,
+    commit_bytes,
+    commit_slices,
+    smaller_slices,
+)
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import BUDGET_BYTES, MAX_BATCH_BYTES
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode, broker_error
-from airflow_kafka_groups.kafka.protocol.protocol_apis import OFFSET_COMMIT
 
 
 def commits_of(count: int, metadata: str = "", topic: str = "t" * 40) -> Commits:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.kafka.admin.handlers.tombstone_size import MAX_BATCH_BYTES, TombstoneSizes
+from airflow_kafka_groups.kafka.admin.handlers.delete_groups import MAX_BATCH_BYTES, TombstoneSizes
 from airflow_kafka_groups.kafka.cluster.routing import offsets_partitions
 from airflow_kafka_groups.kafka.models import GroupOffsets, OffsetAndMetadata, TopicPartition
 

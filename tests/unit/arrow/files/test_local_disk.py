@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.storage import local_disk
+from airflow_kafka_groups.storage import job_files as local_disk
 
 pytestmark = pytest.mark.safety
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import ArgumentError, StorageError
-from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.job_files import LocalStorage
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER
 from tests.histories.shorthand import snapshot_id

@@ -14,13 +14,20 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_kafka_groups.exceptions import JobError
-from airflow_kafka_groups.judge.partitions import SCHEMA, partition_lag, with_seconds
-from airflow_kafka_groups.judge.report import SUMMED_BY, look_through, write_tables
-from airflow_kafka_groups.judge.sums import SUM_NAMES, Sums
+from airflow_kafka_groups.judge.lag import (
+    SCHEMA,
+    SUM_NAMES,
+    SUMMED_BY,
+    Sums,
+    look_through,
+    partition_lag,
+    with_seconds,
+    write_tables,
+)
 from airflow_kafka_groups.observe.offset_values import Partition, Timestamp
-from airflow_kafka_groups.storage.local_storage import LocalStorage
+from airflow_kafka_groups.storage.job_files import LocalStorage
+from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from airflow_kafka_groups.storage.paths import TableName
-from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
 from tests.histories.shorthand import SnapshotRow, hour, looked_up, rows_of, seen
 
 GROUPS = ["a.1", "a.2", "ab", "mon-1", "mon-1x", "é", "", "\U0001f600"]

@@ -11,8 +11,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import JobError
 from airflow_kafka_groups.spark.jobs import lag_report as job
-from airflow_kafka_groups.storage.replaced_folder import ReplacedFolder
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.job_files import Storage
+from airflow_kafka_groups.storage.job_outputs import ReplacedFolder
 from tests.histories.judged import no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

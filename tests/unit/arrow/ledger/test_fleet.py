@@ -20,10 +20,8 @@ from airflow_kafka_groups.observe.history.snapshots import History
 from airflow_kafka_groups.spark.jobs import judge_staleness
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
-from airflow_kafka_groups.storage import workers
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.storage import Storage
-from airflow_kafka_groups.storage.workers import CALLERS
+from airflow_kafka_groups.storage import job_files as workers
+from airflow_kafka_groups.storage.job_files import CALLERS, LocalStorage, Storage
 from tests.histories.judged import hour_rows, no_session
 from tests.histories.lake import CLUSTER, write_snapshot
 from tests.histories.shorthand import HOUR, snapshot_id

@@ -9,13 +9,18 @@ import pyarrow as pa
 import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError
-from airflow_kafka_groups.judge.staleness.reduction import Reduction
-from airflow_kafka_groups.observe.history.manifests import Manifests, newest_complete, newest_to_judge, parse_manifest
+from airflow_kafka_groups.judge.staleness.observations import Reduction
 from airflow_kafka_groups.observe.history.snapshot_rows import SnapshotRows
-from airflow_kafka_groups.observe.history.snapshots import History, find_history
-from airflow_kafka_groups.storage.ids import is_id
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.workers import Workers
+from airflow_kafka_groups.observe.history.snapshots import (
+    History,
+    Manifests,
+    find_history,
+    newest_complete,
+    newest_to_judge,
+    parse_manifest,
+)
+from airflow_kafka_groups.storage.job_files import LocalStorage, Workers
+from airflow_kafka_groups.storage.paths import is_id
 from tests.histories.lake import CLUSTER, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import ARROW_SCHEMA, seen, snapshot_id
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.judge.staleness.policy import StalenessPolicy
-from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 from tests.histories.shorthand import HOUR, Committed, SnapshotRow, expect, hour, seen, verdicts
 
 Offsets = dict[tuple[str, int], Committed]

@@ -13,8 +13,8 @@ import pytest
 
 from airflow_kafka_groups.exceptions import SnapshotError, StorageError
 from airflow_kafka_groups.judge.staleness.observation_store import ObservationStore
+from airflow_kafka_groups.storage.job_files import Storage
 from airflow_kafka_groups.storage.manifest import SnapshotManifest
-from airflow_kafka_groups.storage.storage import Storage
 from tests.histories.judged import hour_rows, judge, verdicts, write_hour
 from tests.histories.lake import CLUSTER, flip_a_bit, write_data, write_manifest, write_snapshot
 from tests.histories.shorthand import seen, snapshot_id

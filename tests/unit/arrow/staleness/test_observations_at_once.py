@@ -11,9 +11,8 @@ import pytest
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.spark.jobs.judge_staleness import JOB, parse_arguments, run
 from airflow_kafka_groups.spark.session_on_demand import NoSession
-from airflow_kafka_groups.storage.ids import new_id
-from airflow_kafka_groups.storage.local_storage import LocalStorage
-from airflow_kafka_groups.storage.storage import Storage
+from airflow_kafka_groups.storage.job_files import LocalStorage, Storage
+from airflow_kafka_groups.storage.paths import new_id
 from tests.histories.judged import judge, write_hour
 from tests.histories.lake import CLUSTER
 

@@ -12,8 +12,8 @@ from airflow_kafka_groups.ledger.approval import seal_answer, seal_question
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.journal.journal import Journal
 from airflow_kafka_groups.ledger.outcomes import GroupOutcome, Outcome
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, utc_now
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID
 from tests.unit.cli.commands.conftest import Cli

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.cli.main import main
-from airflow_kafka_groups.cli.messages import say
-from airflow_kafka_groups.cli.output import Output
+from airflow_kafka_groups.cli.output import Output, say
 from tests.fakes.admin import FakeAdmin
 from tests.unit.cli.commands.conftest import only_run
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 from tests.unit.cli.commands.conftest import Cli

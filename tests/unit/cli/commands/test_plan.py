@@ -14,7 +14,7 @@ from airflow_kafka_groups.cli.commands import backup, plan
 from airflow_kafka_groups.cli.main import main
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
-from airflow_kafka_groups.report import write
+from airflow_kafka_groups.report import html as write
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.plan import plan_snapshot
+from airflow_kafka_groups.change.plan import make_plan as plan_snapshot
 from airflow_kafka_groups.ledger.audit import read_history
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.storage.layout import Layout, utc_now

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.change.backup.groups import BackedUpGroup
+from airflow_kafka_groups.change.backup.file import BackedUpGroup
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from tests.fakes.admin import FakeAdmin
 

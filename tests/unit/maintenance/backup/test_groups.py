@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry, groups_of
+from airflow_kafka_groups.change.backup.file import BackupEntry, groups_of
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.observe.snapshot.group_blocks import GroupBlock
+from airflow_kafka_groups.observe.snapshot.reader import GroupBlock
 from tests.unit.maintenance.backup.scene import log_ends_of
 
 

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.backup import planned as backup_module
+from airflow_kafka_groups.change.backup import make_backup as backup_module
 from airflow_kafka_groups.change.backup.file import Backup, load_backup, open_backup
-from airflow_kafka_groups.change.backup.planned import backup_groups, require_backup_of
+from airflow_kafka_groups.change.backup.make_backup import backup_groups, require_backup_of
 from airflow_kafka_groups.exceptions import BackupError, PlanError, StorageError
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.kafka.protocol.error_codes import ErrorCode

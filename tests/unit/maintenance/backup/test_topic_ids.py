@@ -11,8 +11,7 @@ from unittest.mock import AsyncMock
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.backup.named import backup_named
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups, backup_named
 from airflow_kafka_groups.change.restore.current_logs import ids_of, recreated_topics
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.exceptions import UnsupportedByClientError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.judge.policy.plan_policy import PlanPolicy
 from airflow_kafka_groups.judge.policy.policy_file import PolicyFile

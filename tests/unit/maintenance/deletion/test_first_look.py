@@ -82,7 +82,7 @@ async def test_a_plan_made_afterwards_counts_the_idle_time_from_there(admin: Fak
         await delete_names(admin, layout, NAMES, sleep=kill)
     calm_down(admin)
     plan = await planned(admin, layout)
-    from airflow_kafka_groups.change.backup.planned import backup_groups
+    from airflow_kafka_groups.change.backup.make_backup import backup_groups
 
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     report = (await delete_plan(admin, layout, plan)).report

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.recheck import Action, Expected, Reading, Reason, decide
 from airflow_kafka_groups.exceptions import KafkaGroupsError, MissingAnswerError, PartitionOffsetsError
 from airflow_kafka_groups.kafka.admin.results import GroupResult

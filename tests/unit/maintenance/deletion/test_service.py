@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.deletion.request import DeletionLimits, DeletionObserver
 from airflow_kafka_groups.exceptions import (
     ConfigurationError,
@@ -107,7 +107,7 @@ async def test_a_group_that_is_not_in_the_backup_is_kept(tmp_path: Path) -> None
     layout = layout_in(tmp_path)
     plan = await planned(admin, layout)
     admin.offset_errors["a"] = timeout()
-    from airflow_kafka_groups.change.backup.planned import backup_groups
+    from airflow_kafka_groups.change.backup.make_backup import backup_groups
 
     await backup_groups(admin, layout, plan, now=Ticking(LATER))
     admin.offset_errors.clear()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from airflow_kafka_groups.ledger.journal.columns import (
+from airflow_kafka_groups.ledger.journal.blocks import (
     end_json,
     end_of,
     intents_json,

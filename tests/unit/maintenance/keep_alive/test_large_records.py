@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.journal.files import READERS
-from airflow_kafka_groups.ledger.records import KeepAliveRecords, last_kept
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, last_kept
+from airflow_kafka_groups.storage.durable_files import read_json
 from airflow_kafka_groups.storage.layout import Layout
 
 AT = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -43,7 +43,7 @@ def test_the_offsets_of_a_few_records_only_are_in_memory_at_once(
         most = max(most, sum(each() is not None for each in made))
         return record
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.records.read_json", noted)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.keep_alive_records.read_json", noted)
     assert KeepAliveRecords(Layout(tmp_path, "prod")).read().keys() == {"a"}
     assert last_kept(Layout(tmp_path, "prod"), AT).keys() == {"a"}
     assert len(made) == 8 * READERS

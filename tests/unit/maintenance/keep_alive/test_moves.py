@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.ledger import moves
-from airflow_kafka_groups.ledger.moves import read_unless_move, without_moves
-from airflow_kafka_groups.storage.durable_files import read_file
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.ledger import keep_alive_records as moves
+from airflow_kafka_groups.ledger.keep_alive_records import read_unless_move, without_moves
+from airflow_kafka_groups.storage.durable_files import read_file, read_json
 from airflow_kafka_groups.storage.layout import StoragePath, write_json, write_listing
 
 NAME = "20260301T120000Z-00000001-before.json"

@@ -10,9 +10,9 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.ledger.journal.files import READERS
-from airflow_kafka_groups.ledger.records import WHAT, KeepAliveRecords, KeptAlive, last_kept
+from airflow_kafka_groups.ledger.keep_alive_records import WHAT, KeepAliveRecords, KeptAlive, last_kept
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage import ids
+from airflow_kafka_groups.storage import paths as ids
 from airflow_kafka_groups.storage.durable_files import read_file
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
@@ -92,7 +92,7 @@ def test_records_are_read_several_at_once(layout: Layout, monkeypatch: pytest.Mo
         meeting.wait(timeout=5)
         return real(path)
 
-    monkeypatch.setattr("airflow_kafka_groups.storage.json_files.read_file", met)
+    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.read_file", met)
     assert set(KeepAliveRecords(layout).read()) == {"a", "b"}
     assert last_kept(layout, AT[FIRST]) == {"a": AT[FIRST] + timedelta(seconds=2 * READERS - 1)}
 
@@ -112,7 +112,7 @@ def test_records_that_were_read_cost_a_deletion_their_names_only(
         parsed.append(id_)
         return real(id_)
 
-    monkeypatch.setattr("airflow_kafka_groups.ledger.records.time_of", noted)
+    monkeypatch.setattr("airflow_kafka_groups.ledger.keep_alive_records.time_of", noted)
     assert (records.read_new(), parsed) == ({}, [])
     write(layout, SECOND, "before", BEFORE)
     assert (set(records.read_new()), parsed) == ({"a", "b"}, [SECOND])

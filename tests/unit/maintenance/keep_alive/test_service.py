@@ -11,16 +11,19 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.change.keep_alive.results import KeepAliveOutcome, KeepAliveReport
-from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.change.keep_alive.service import (
+    KeepAliveOutcome,
+    KeepAliveReport,
+    KeepAliveRequest,
+    keep_alive,
+)
 from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.exceptions import ConfigurationError, KafkaGroupsError, MembershipError, StorageError
 from airflow_kafka_groups.kafka.admin.results import GroupResult, GroupResults
 from airflow_kafka_groups.kafka.cluster import clock
-from airflow_kafka_groups.kafka.cluster_admin.offsets_retention import OffsetsRetention
+from airflow_kafka_groups.kafka.cluster_admin.client import OffsetsRetention
 from airflow_kafka_groups.kafka.models import GroupState, GroupType, OffsetAndMetadata, TopicPartition
-from airflow_kafka_groups.ledger.records import KeepAliveRecords, KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords, KeptAlive
 from airflow_kafka_groups.storage.layout import Layout, utc_now
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error, timeout

@@ -14,15 +14,9 @@ import pytest
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.ledger.verdicts import Verdicts
 from airflow_kafka_groups.observe.patterns import GroupFilter
-from airflow_kafka_groups.report.group_metrics import (
-    GroupMetrics,
-    Numbers,
-    group_metrics,
-    metrics_of_snapshot,
-    shown_name,
-)
-from airflow_kafka_groups.storage.columns import VERDICT_COLUMNS
+from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers, group_metrics, metrics_of_snapshot, shown_name
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.schemas import VERDICT_COLUMNS
 from tests.fakes.groups import NOW
 from tests.fakes.verdicts import VerdictRow, verdicts_of
 

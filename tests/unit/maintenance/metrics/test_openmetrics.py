@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families as read_text_format
 
-from airflow_kafka_groups.report.group_metrics import GroupMetrics, Numbers
-from airflow_kafka_groups.report.openmetrics import METRIC_FAMILIES, openmetrics, write_openmetrics
+from airflow_kafka_groups.report.metrics import METRIC_FAMILIES, GroupMetrics, Numbers, openmetrics, write_openmetrics
 from tests.fakes.groups import NOW
 from tests.openmetrics import read_openmetrics
 from tests.pages import DOCS

@@ -13,8 +13,8 @@ from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.snapshot import reader
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout, write_file, write_json
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.busy_store import busy_store
 from tests.fakes.groups import NOW, FakeGroup, Ticking

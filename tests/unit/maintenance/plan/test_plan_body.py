@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.ledger import plan_body
-from airflow_kafka_groups.ledger.plan_body import find_rows, read_rows, write_rows
-from airflow_kafka_groups.ledger.plan_rows import KeptGroup, KeptGroups, PlannedGroups
+from airflow_kafka_groups.ledger import plan_rows as plan_body
+from airflow_kafka_groups.ledger.plan_rows import KeptGroup, KeptGroups, PlannedGroups, find_rows, read_rows, write_rows
 from tests.unit.maintenance.plan.plans import group
 
 GROUPS = [group(f"g{number}", lag=None if number == 1 else number, partitions=number) for number in (3, 1, 2)]

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.judge.policy import families
-from airflow_kafka_groups.judge.policy.families import Family, Member, TailShape, family_of, summarize
-from airflow_kafka_groups.judge.policy.growth import FastFamily
+from airflow_kafka_groups.judge.policy.families import Family, FastFamily, Member, TailShape, family_of, summarize
 from tests.fakes.groups import NOW
 
 UUID = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"

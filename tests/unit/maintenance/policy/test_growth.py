@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.judge.policy.growth import FastFamily, NewGroup, too_fast
+from airflow_kafka_groups.judge.policy.families import FastFamily, NewGroup, too_fast
 
 ONE = NewGroup("a-<uuid>", "r", 50.0)
 OTHER = NewGroup("a-<uuid>", "s", 0.0)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.exceptions import PolicyError
-from airflow_kafka_groups.judge.policy.covering import CoveringMatch
+from airflow_kafka_groups.judge.policy.lint import CoveringMatch
 from airflow_kafka_groups.judge.policy.rules import Match
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from tests.unit.maintenance.policy.files import policy_of

@@ -12,10 +12,9 @@ from jsonschema import Draft202012Validator
 from airflow_kafka_groups.durations import PATTERN, parse_duration
 from airflow_kafka_groups.exceptions import PolicyError
 from airflow_kafka_groups.judge.policy.families import TailShape
-from airflow_kafka_groups.judge.policy.ready_made import READY_MADE
+from airflow_kafka_groups.judge.policy.policy_file import READY_MADE, policy_schema
 from airflow_kafka_groups.judge.policy.retention import against_retention
 from airflow_kafka_groups.judge.policy.rules import Match, Rule, RuleAction
-from airflow_kafka_groups.judge.policy.schema import policy_schema
 from tests.unit.maintenance.policy.files import policy_of
 
 SCHEMA = policy_schema()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.report.write import make_report
+from airflow_kafka_groups.report.html import make_report
 from tests.fakes.busy_store import busy_store
 from tests.unit.maintenance.deletion.steps import cluster
 from tests.unit.maintenance.scene import backed_up, layout_in

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.ledger.plan_rows import PlannedGroup
-from airflow_kafka_groups.report.forecast import forecast_columns, lag_cell
+from airflow_kafka_groups.report.groups import forecast_columns, lag_cell
 
 
 def group(forecast: dict[str, Any] | None = None, lag: int | None = 7) -> PlannedGroup:

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.ledger.records import KeepAliveRecords
+from airflow_kafka_groups.ledger.keep_alive_records import KeepAliveRecords
 from airflow_kafka_groups.report.facts import gather_facts
 from airflow_kafka_groups.report.keep_alive import forecast
 from airflow_kafka_groups.report.trend_points import point_of
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup
 from tests.unit.maintenance.scene import layout_in, planned

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.report.page import part
-from airflow_kafka_groups.report.parts import counted
+from airflow_kafka_groups.report.page import counted, part
 
 
 @pytest.mark.parametrize(

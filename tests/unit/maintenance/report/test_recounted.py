@@ -19,12 +19,11 @@ from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.prune_plan import load_prune_plan, save_prune_plan
 from airflow_kafka_groups.operators.report import _summary
 from airflow_kafka_groups.report.groups import done_section, kept_section
-from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.pruned import prunings
 from airflow_kafka_groups.report.svg import Series, bars, columns
 from airflow_kafka_groups.report.trend_points import point_of, update_trend
-from airflow_kafka_groups.report.write import make_report
-from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, Ticking
 from tests.fakes.verdicts import verdicts_of

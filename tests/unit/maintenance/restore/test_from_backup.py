@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.groups import BackedUpGroup, BackupEntry
+from airflow_kafka_groups.change.backup.file import BackedUpGroup, BackupEntry
 from airflow_kafka_groups.change.restore.current_logs import CurrentLogs, Ends
 from airflow_kafka_groups.change.restore.from_backup import propose_group, propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.change.keep_alive.service import keep_alive
-from airflow_kafka_groups.change.restore import in_flight, recorded
+from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
+from airflow_kafka_groups.change.restore import earlier_tries as in_flight
+from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
 from airflow_kafka_groups.exceptions import NotSentError, OutcomeUnknownError, StorageError

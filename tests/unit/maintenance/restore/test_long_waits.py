@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore import in_flight, recorded
+from airflow_kafka_groups.change.restore import earlier_tries as in_flight
+from airflow_kafka_groups.change.restore import recorded
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import RecordedChanges, change_recorded
 from airflow_kafka_groups.ledger.changes import Change

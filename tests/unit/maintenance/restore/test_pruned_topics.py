@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.change.backup.file import load_backup
-from airflow_kafka_groups.change.restore.pruned_topics import pruned_names
+from airflow_kafka_groups.change.restore.from_backup import pruned_names
 from airflow_kafka_groups.exceptions import OutcomeUnknownError
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, broker_error

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.restore import apply, same_topics
+from airflow_kafka_groups.change.restore import apply
+from airflow_kafka_groups.change.restore import current_logs as same_topics
+from airflow_kafka_groups.change.restore.current_logs import Unread
 from airflow_kafka_groups.change.restore.from_backup import propose_restore
 from airflow_kafka_groups.change.restore.recorded import change_recorded
-from airflow_kafka_groups.change.restore.why_kept import Unread
 from airflow_kafka_groups.kafka.models import OffsetAndMetadata, TopicPartition
 from airflow_kafka_groups.ledger.changes import Change, ChangeResult
 from airflow_kafka_groups.storage.layout import Layout

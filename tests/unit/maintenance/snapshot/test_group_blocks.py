@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_kafka_groups.observe.snapshot.group_blocks import GroupBlock, whole_groups
+from airflow_kafka_groups.observe.snapshot.reader import GroupBlock, whole_groups
 
 
 def batch(ids: Sequence[str | None]) -> pa.RecordBatch:

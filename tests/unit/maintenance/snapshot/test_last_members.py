@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.observe.snapshot import last_members as module
 from airflow_kafka_groups.observe.snapshot import members
+from airflow_kafka_groups.observe.snapshot import members as module
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.observe.snapshot.last_members import (
+from airflow_kafka_groups.observe.snapshot.members import (
     LastClient,
     LastMembers,
     QuietSince,

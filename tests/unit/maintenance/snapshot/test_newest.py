@@ -15,10 +15,10 @@ from airflow_kafka_groups.ledger.verdicts import load_verdicts, newest_judged
 from airflow_kafka_groups.observe.patterns import GroupFilter
 from airflow_kafka_groups.observe.snapshot import reader
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, load_manifest, seen_before
-from airflow_kafka_groups.report import group_metrics
+from airflow_kafka_groups.report import metrics as group_metrics
 from airflow_kafka_groups.storage.durable_files import read_file
-from airflow_kafka_groups.storage.ids import new_id
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.verdicts import verdicts_of
 from tests.unit.maintenance.scene import layout_in, snapshot
@@ -66,7 +66,7 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         found.append(path.name)
         return real(path)
 
-    monkeypatch.setattr("airflow_kafka_groups.storage.json_files.read_file", noted)
+    monkeypatch.setattr("airflow_kafka_groups.storage.durable_files.read_file", noted)
     return found
 
 

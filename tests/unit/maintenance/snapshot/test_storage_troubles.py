@@ -14,7 +14,7 @@ from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.hooks.retries import is_final
 from airflow_kafka_groups.observe.snapshot import table
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.observe.snapshot.last_members import last_members
+from airflow_kafka_groups.observe.snapshot.members import last_members
 from airflow_kafka_groups.observe.snapshot.reader import latest_manifest, snapshot_ids
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, Ticking

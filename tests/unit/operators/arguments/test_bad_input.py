@@ -14,26 +14,27 @@ from airflow.sdk.definitions.xcom_arg import PlainXComArg
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.hooks.arguments import read_integer
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
-from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.groups import (
+    ChunkGroupsOperator,
+    DescribeGroupsOperator,
+    FindCoordinatorsOperator,
+    ListGroupsOperator,
+)
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import (
     CommitGroupBacklogOperator,
     GroupOffsetsToSparkOperator,
     KafkaSparkSubmitOperator,
 )
-from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
-from airflow_kafka_groups.sensors.groups import GroupsStalledSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor, FindCoordinatorsSensor, GroupsStalledSensor
 from airflow_kafka_groups.sensors.offsets import ListGroupOffsetsSensor
 
 STORED: dict[str, Any] = {"storage_path": "/x"}

@@ -17,9 +17,8 @@ from airflow_kafka_groups.hooks.argument_validation import require_read
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
 from airflow_kafka_groups.operators.file_pruning import PruneFilesOperator
 from airflow_kafka_groups.operators.groups import ListGroupsOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import AlterGroupOffsetsOperator, RestoreGroupOffsetsOperator
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.spark import GroupOffsetsToSparkOperator, KafkaSparkSubmitOperator
 from airflow_kafka_groups.sensors.groups import GroupsEmptySensor

@@ -11,16 +11,15 @@ import pytest
 from airflow_kafka_groups.exceptions import ConfigurationError, PlanError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator
 from airflow_kafka_groups.operators.offset_changes import (
     AlterGroupOffsetsOperator,
+    DeleteGroupOffsetsOperator,
     ResetGroupOffsetsOperator,
     RestoreGroupOffsetsOperator,
 )
-from airflow_kafka_groups.operators.offset_deletion import DeleteGroupOffsetsOperator
 from airflow_kafka_groups.operators.spark import CommitGroupBacklogOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

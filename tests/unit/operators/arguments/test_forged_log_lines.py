@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
 from airflow_kafka_groups.operators.deletion import DeleteGroupsOperator
-from airflow_kafka_groups.operators.groups import DescribeGroupsOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.operators.groups import DescribeGroupsOperator, FindCoordinatorsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from airflow_kafka_groups.triggers.conditions import PollResult
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error

@@ -12,15 +12,18 @@ from airflow.sdk import Asset
 
 from airflow_kafka_groups.exceptions import ConfigurationError
 from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.groups import ChunkGroupsOperator, DescribeGroupsOperator, ListGroupsOperator
+from airflow_kafka_groups.operators.groups import (
+    ChunkGroupsOperator,
+    DescribeGroupsOperator,
+    FindCoordinatorsOperator,
+    ListGroupsOperator,
+)
 from airflow_kafka_groups.operators.keep_alive import KeepOffsetsAliveOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
 from airflow_kafka_groups.operators.offset_changes import ResetGroupOffsetsOperator
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import _growing
 from airflow_kafka_groups.operators.support.telemetry import update_asset_events
-from airflow_kafka_groups.sensors.deletion import DeleteGroupsSensor
+from airflow_kafka_groups.sensors.groups import DeleteGroupsSensor
 from airflow_kafka_groups.triggers.conditions import PollResult
 from airflow_kafka_groups.triggers.poll import EventStatus, _event
 from tests.fakes.admin import FakeAdmin

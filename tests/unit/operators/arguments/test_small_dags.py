@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.operators.dag_params import dag_params
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 

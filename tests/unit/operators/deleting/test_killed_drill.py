@@ -11,8 +11,7 @@ import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
 from airflow_kafka_groups.kafka.models import TopicPartition
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup
 

@@ -20,10 +20,9 @@ from airflow_kafka_groups.exceptions import (
     RequestTimeoutError,
     StorageError,
 )
-from airflow_kafka_groups.operators.approval import ApproveCleanupOperator
-from airflow_kafka_groups.operators.coordinators import FindCoordinatorsOperator
-from airflow_kafka_groups.operators.prune_approval import ApprovePruningOperator
-from airflow_kafka_groups.sensors.coordinators import FindCoordinatorsSensor
+from airflow_kafka_groups.operators.approval import ApproveCleanupOperator, ApprovePruningOperator
+from airflow_kafka_groups.operators.groups import FindCoordinatorsOperator
+from airflow_kafka_groups.sensors.groups import FindCoordinatorsSensor
 
 HAS_POLICIES = hasattr(BaseOperator, "retry_policy")
 TASKS = [FindCoordinatorsOperator, FindCoordinatorsSensor]

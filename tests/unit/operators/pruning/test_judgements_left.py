@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.plan import plan_snapshot
+from airflow_kafka_groups.change.plan import make_plan as plan_snapshot
 from airflow_kafka_groups.ledger.verdicts import Verdicts, load_verdicts
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene

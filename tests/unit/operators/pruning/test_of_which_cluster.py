@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from airflow_kafka_groups.exceptions import MaintenanceError
-from airflow_kafka_groups.storage.durable_files import read_file
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.durable_files import read_file, read_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene

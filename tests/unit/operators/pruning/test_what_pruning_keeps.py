@@ -13,8 +13,7 @@ import pytest
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruneReport, PruningLimits, prune
 from airflow_kafka_groups.exceptions import MaintenanceError, StorageError
-from airflow_kafka_groups.storage.durable_files import read_file
-from airflow_kafka_groups.storage.json_files import read_json
+from airflow_kafka_groups.storage.durable_files import read_file, read_json
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.unit.operators import scene

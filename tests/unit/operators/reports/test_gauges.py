@@ -10,8 +10,7 @@ import pytest
 from airflow_kafka_groups.exceptions import StorageError
 from airflow_kafka_groups.kafka.models import TopicPartition
 from airflow_kafka_groups.ledger.journal.journal import RunJournal
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup, broker_error
 from tests.unit.operators import scene

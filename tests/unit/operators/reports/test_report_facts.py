@@ -11,13 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, load_plan
 from airflow_kafka_groups.report.facts import ReportFacts, gather_facts
-from airflow_kafka_groups.report.html import render_report
+from airflow_kafka_groups.report.html import make_report, render_report
 from airflow_kafka_groups.report.trend_points import point_of, update_trend
-from airflow_kafka_groups.report.write import make_report
 from airflow_kafka_groups.storage.layout import Layout
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import FakeGroup

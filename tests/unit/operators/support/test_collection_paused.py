@@ -8,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from airflow_kafka_groups.change.plan import plan_snapshot
+from airflow_kafka_groups.change.plan import make_plan as plan_snapshot
 from airflow_kafka_groups.hooks.kafka_groups import KafkaGroupsHook
 from airflow_kafka_groups.ledger import deletion_plan
-from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator
-from airflow_kafka_groups.operators.drill import RestoreDrillOperator
-from airflow_kafka_groups.operators.lag import ListGroupLagOperator
-from airflow_kafka_groups.operators.offsets import ListGroupOffsetsOperator
+from airflow_kafka_groups.operators.backup import BackupGroupOffsetsOperator, RestoreDrillOperator
+from airflow_kafka_groups.operators.offsets import ListGroupLagOperator, ListGroupOffsetsOperator
 from airflow_kafka_groups.operators.plan import PlanCleanupOperator
 from airflow_kafka_groups.operators.report import CleanupReportOperator
 

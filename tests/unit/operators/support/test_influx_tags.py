@@ -8,7 +8,7 @@ import pytest
 from airflow.providers.common.compat.sdk import Stats
 
 from airflow_kafka_groups.operators.support.telemetry import gauges_of_groups
-from airflow_kafka_groups.report.group_metrics import GroupMetrics, Numbers
+from airflow_kafka_groups.report.metrics import GroupMetrics, Numbers
 
 
 class Client:

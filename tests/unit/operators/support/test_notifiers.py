@@ -14,7 +14,7 @@ from airflow.sdk import DAG, BaseNotifier
 
 from airflow_kafka_groups.exceptions import ConfigurationError, PolicyError
 from airflow_kafka_groups.judge.policy.notice import NOTIFIERS
-from airflow_kafka_groups.judge.policy.schema import policy_schema
+from airflow_kafka_groups.judge.policy.policy_file import policy_schema
 from airflow_kafka_groups.ledger.deletion_plan import load_plan
 from airflow_kafka_groups.ledger.notices import NoticeBook
 from airflow_kafka_groups.operators.notices import NotifyOwnersOperator

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_kafka_groups.kafka.models import GroupOffsets, GroupState, GroupType, OffsetAndMetadata, TopicPartition
+from airflow_kafka_groups.kafka.protocol.api_versions import DELETE_GROUPS, LIST_GROUPS, METADATA, OFFSET_COMMIT
 from airflow_kafka_groups.kafka.protocol.apis import delete_groups, list_groups, metadata, offset_commit
 from airflow_kafka_groups.kafka.protocol.codec import encode_body, request_schema
-from airflow_kafka_groups.kafka.protocol.protocol_apis import DELETE_GROUPS, LIST_GROUPS, METADATA, OFFSET_COMMIT
 from tests.unit.protocol.hot_codecs.texts import TEXTS
 
 

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 
 from airflow_kafka_groups.change.deletion.guards.exclusions import exclusions, spare
-from airflow_kafka_groups.change.keep_alive.request import KeepAliveRequest
-from airflow_kafka_groups.change.keep_alive.service import keep_alive
+from airflow_kafka_groups.change.keep_alive.service import KeepAliveRequest, keep_alive
 from airflow_kafka_groups.kafka.models import GroupState, TopicPartition
 from airflow_kafka_groups.ledger.audit import read_history
-from airflow_kafka_groups.ledger.records import KeptAlive
-from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.storage.layout import Layout
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import CLUSTER_ID, NOW, FakeGroup, Ticking
 from tests.unit.maintenance.scene import LATER, backed_up, delete_plan, layout_in

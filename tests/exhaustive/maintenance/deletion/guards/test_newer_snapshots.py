@@ -9,18 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.exceptions import SnapshotError
 from airflow_kafka_groups.kafka.models import GroupState, GroupType
 from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan, save_plan
-from airflow_kafka_groups.ledger.records import KeptAlive
+from airflow_kafka_groups.ledger.keep_alive_records import KeptAlive
 from airflow_kafka_groups.observe.snapshot.collect import take_snapshot
-from airflow_kafka_groups.storage.ids import new_id, time_of
 from airflow_kafka_groups.storage.layout import Layout
-from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE
+from airflow_kafka_groups.storage.paths import SNAPSHOT_FILE, new_id, time_of
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup, Ticking, timeout
 from tests.fakes.verdicts import verdicts_of

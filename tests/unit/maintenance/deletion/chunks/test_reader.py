@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
 from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader
 from airflow_kafka_groups.change.deletion.recheck import Action, Decision, Expected, Reason
 from airflow_kafka_groups.exceptions import KafkaGroupsError

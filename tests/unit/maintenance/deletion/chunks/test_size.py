@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
+from airflow_kafka_groups.change.deletion.pace import OFFSETS_AT_ONCE, Chunks
 from airflow_kafka_groups.change.deletion.recheck import Expected
 from airflow_kafka_groups.change.deletion.request import DeletionLimits
-from airflow_kafka_groups.change.deletion.size import OFFSETS_AT_ONCE, Chunks
 
 
 def chunks(partitions: Sequence[int], *, most: int = 1_000, **limits: float) -> Chunks:

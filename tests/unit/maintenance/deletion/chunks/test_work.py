@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from airflow_kafka_groups.change.backup.groups import BackupEntry
+from airflow_kafka_groups.change.backup.file import BackupEntry
+from airflow_kafka_groups.change.deletion.chunk_loop import ChunkWork
 from airflow_kafka_groups.change.deletion.recheck import Expected
-from airflow_kafka_groups.change.deletion.work import ChunkWork
 from airflow_kafka_groups.exceptions import BrokerError
 from airflow_kafka_groups.ledger.outcomes import Outcome
 from airflow_kafka_groups.observe.fingerprint import fingerprint

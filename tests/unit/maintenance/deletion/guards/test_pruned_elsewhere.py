@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.file_pruning.file_sets import FileKind
 from airflow_kafka_groups.change.file_pruning.prune import PruningLimits, prune
 from airflow_kafka_groups.change.plan.make_plan import make_plan

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from airflow_kafka_groups.change.backup.planned import backup_groups
+from airflow_kafka_groups.change.backup.make_backup import backup_groups
 from airflow_kafka_groups.change.plan.make_plan import make_plan
 from airflow_kafka_groups.kafka.cluster.connection_print import sha256_of
 from airflow_kafka_groups.kafka.models import TopicPartition

@@ -11,7 +11,7 @@ import pytest
 from airflow_kafka_groups.ledger.deletion_plan import NAMED_BY_HAND
 from airflow_kafka_groups.report import trend_points as points
 from airflow_kafka_groups.report.trend_points import point_of, update_trend
-from airflow_kafka_groups.storage.ids import new_id
+from airflow_kafka_groups.storage.paths import new_id
 from tests.fakes.admin import FakeAdmin
 from tests.fakes.groups import NOW, FakeGroup
 from tests.unit.maintenance.scene import layout_in, planned

@@ -1,0 +1,324 @@
+"""Backups of every planned group: offsets are read again, written, read back and compared.
+
+Only groups in a verified backup can be deleted. A group that cannot be read, has moved since the plan, or has no
+visible offsets any more is listed in the manifest's ``not_backed_up`` instead.
+
+A complete backup is never replaced. Every try writes its rows under a name of its own and then creates the manifest,
+which only one try can: when groups were deleted by it, a fresh reading would find nothing, so the other tries verify
+and use the backup that exists. A try that dies before its manifest leaves a file that nobody reads.
+
+Backups of groups without a plan, e.g. before a migration or for a drill. No deletion accepts them.
+
+The file has the format of a planned backup, so that a restore needs no distinction; only its digest shows that there is
+no plan. Groups in use are backed up as they are at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import logging
+import secrets
+from collections.abc import Mapping, Sequence, Set
+from datetime import datetime
+
+from airflow_kafka_groups.change.backup.file import (
+    OUT_OF_REACH,
+    Backup,
+    BackupEntry,
+    entries_of,
+    find_backup,
+    load_backup,
+    manifest_json,
+)
+from airflow_kafka_groups.change.backup.topic_ids import LATE, TopicIds, planned_topics, read_topics
+from airflow_kafka_groups.exceptions import BackupError, FileExistsAlreadyError
+from airflow_kafka_groups.kafka.admin.results import collection_paused
+from airflow_kafka_groups.kafka.models import GroupListing, GroupOffsets
+from airflow_kafka_groups.kafka.models.groups import keeps_progress_elsewhere
+from airflow_kafka_groups.ledger.deletion_plan import DeletionPlan
+from airflow_kafka_groups.ledger.plan_rows import PlannedFacts
+from airflow_kafka_groups.ledger.sealed_plan import SealedPlan, require_here
+from airflow_kafka_groups.observe.fingerprint import committed_partitions, fingerprint
+from airflow_kafka_groups.observe.patterns import GroupFilter, check_group_ids
+from airflow_kafka_groups.observe.protocols import BackupAdmin, is_out_of_reach, read_offsets, why_short
+from airflow_kafka_groups.observe.snapshot.collect import gather_log_ends
+from airflow_kafka_groups.observe.snapshot.reader import BATCH_ROWS
+from airflow_kafka_groups.observe.snapshot.table import GroupFacts, GroupTable, write_parquet
+from airflow_kafka_groups.storage.arrow_values import column, release_unused
+from airflow_kafka_groups.storage.durable_files import create_file, read_file
+from airflow_kafka_groups.storage.layout import Clock, Layout, Progress, ignore_progress, json_bytes, utc_now
+from airflow_kafka_groups.storage.paths import new_id
+from airflow_kafka_groups.storage.schemas import BACKUP_COLUMNS
+
+_logger = logging.getLogger(__name__)
+
+
+async def backup_groups(
+    admin: BackupAdmin,
+    layout: Layout,
+    plan: DeletionPlan,
+    *,
+    approved_digest: str | None = None,
+    now: Clock = utc_now,
+    progress: Progress = ignore_progress,
+) -> Backup:
+    """Back up every group of the plan, or verify and return the plan's existing backup.
+
+    :param approved_digest: the plan's digest as approved; another plan is refused.
+
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``PlanError`` if the plan must not be applied, and
+    ``BackupError`` if the file read back differs.
+    """
+    if plan.cluster != layout.cluster:
+        raise BackupError(f"plan {plan.plan_id} is for cluster {plan.cluster!r}, not for {layout.cluster!r}")
+    cluster_id = await admin.cluster_id()
+    for warning in await require_here(admin, plan, cluster_id, now(), approved_digest=approved_digest):
+        _logger.warning("%s", warning)
+    if (existing := await asyncio.to_thread(find_backup, layout, plan.plan_id)) is not None:
+        return require_backup_of(existing, plan)
+    with collection_paused():  # what is read is kept to the end, and has no cycles
+        planned = {group.group_id: group for group in plan.planned.facts()}
+        topics = await planned_topics(admin, layout, plan.snapshot_id, list(planned))
+        ids = await TopicIds.of(admin, topics, None if plan.view is None else plan.view.topic_ids)
+        draft = BackupDraft(now(), ids)
+        waiting: list[tuple[BackupEntry, datetime, GroupOffsets]] = []
+        done = 0
+        async for result in read_offsets(admin, list(planned), require_stable=True):
+            group = planned[result.group_id]
+            if result.value is None:
+                draft.left_out[group.group_id] = f"could not be read: {result.error}"
+            else:
+                entry = entry_of(group.group_id, group.group_type, group.protocol_type, result.value)
+                if (reason := _why_not(group, entry)) is not None:
+                    draft.left_out[group.group_id] = reason
+                elif ids.lack(result.value):
+                    draft.left_out[group.group_id] = "its topics could not be read before its offsets"
+                else:
+                    entry = entry._replace(fingerprint=group.fingerprint)  # an equal text, which is there already
+                    read = entry, now(), result.value
+                    if ids.lack_id(part.topic for part in result.value.topics):
+                        waiting.append(read)
+                    else:
+                        draft.add(*read)
+            done += 1
+            progress("backup", done, len(planned))
+        late = await _add_without_ids(admin, draft, ids, waiting)
+        del planned, waiting  # what is read back needs memory
+        stored = await draft.store(admin, layout, plan.plan_id, plan.digest, plan.kafka_cluster_id, late=late)
+    return require_backup_of(stored, plan)
+
+
+async def _add_without_ids(
+    admin: BackupAdmin,
+    draft: BackupDraft,
+    ids: TopicIds,
+    groups: list[tuple[BackupEntry, datetime, GroupOffsets]],
+) -> Set[str]:
+    """Add groups with offsets of topics that had no id, except where such a topic has one, or may. Return these topics.
+
+    It may have been created meanwhile, or its brokers have only now begun to tell ids, as in an upgrade. Nobody can
+    tell, and a restore would leave it out: the group is not to be deleted by this backup.
+    """
+    late = await ids.came_since(admin, {part.topic for *_, offsets in groups for part in offsets.topics})
+    for entry, read_at, offsets in groups:
+        if new := sorted({part.topic for part in offsets.topics} & late):
+            draft.left_out[entry.group_id] = f"topic {new[0]!r} {LATE}"
+        else:
+            draft.add(entry, read_at, offsets)
+    return late
+
+
+class BackupDraft:
+    """A backup whose groups are being read.
+
+    :param started_at: when that began.
+    :param topic_ids: the ids of their topics, asked for before.
+
+    ``left_out`` are those that cannot be backed up, with the reason.
+    """
+
+    def __init__(self, started_at: datetime, topic_ids: TopicIds) -> None:
+        self.left_out: dict[str, str] = {}
+        self.entries: dict[str, BackupEntry] = {}
+        self.started_at = started_at
+        self._topic_ids = topic_ids
+        self._table = GroupTable()
+
+    def add(self, entry: BackupEntry, read_at: datetime, offsets: GroupOffsets) -> None:
+        """Add a group as it was read."""
+        self._table.add(GroupFacts(entry.group_id, entry.group_type, entry.protocol_type), read_at, offsets)
+        self.entries[entry.group_id] = entry
+
+    async def store(
+        self,
+        admin: BackupAdmin,
+        layout: Layout,
+        plan_id: str,
+        plan_digest: str,
+        kafka_cluster_id: str,
+        *,
+        partial: bool = False,
+        late: Set[str] | None = None,
+    ) -> Backup:
+        """Read the logs of its topics, write the files, and verify them (``write_and_verify``). It is empty then.
+
+        :param late: the topics that got their id only while offsets were read. Default: they are asked for.
+        """
+        topic_ids = await self._topic_ids.of_read(admin, {each.topic for each in self._table.partitions()}, late)
+        await gather_log_ends(admin, self._table)
+        backup = Backup(
+            plan_id=plan_id,
+            plan_digest=plan_digest,
+            cluster=layout.cluster,
+            kafka_cluster_id=kafka_cluster_id,
+            created_at=self.started_at,
+            rows=len(self._table),
+            entries=self.entries,
+            not_backed_up=self.left_out,
+            topic_ids=topic_ids,
+            partial=partial,
+        )
+        data = await asyncio.to_thread(to_parquet, self._table, backup)
+        self._table = GroupTable()  # what is read back needs as much memory again
+        release_unused()
+        return await asyncio.to_thread(write_and_verify, layout, backup, data)
+
+
+def require_backup_of(backup: Backup, plan: SealedPlan) -> Backup:
+    """Return the backup, or raise ``BackupError`` if it does not belong to exactly this plan."""
+    if (backup.plan_id, backup.plan_digest, backup.cluster, backup.kafka_cluster_id) != (
+        plan.plan_id,
+        plan.digest,
+        plan.cluster,
+        plan.kafka_cluster_id,
+    ):
+        raise BackupError(
+            f"the backup in {backup.path} does not belong to plan {plan.plan_id} with digest {plan.digest}"
+        )
+    return backup
+
+
+def _why_not(group: PlannedFacts, read: BackupEntry) -> str | None:
+    if not read.partitions:
+        return "no committed offset is visible any more"
+    if read.fingerprint != group.fingerprint:
+        return "its offsets moved since the plan was made"
+    return None
+
+
+def entry_of(group_id: str, group_type: str, protocol_type: str, offsets: GroupOffsets) -> BackupEntry:
+    """Build the backup entry of a group with these offsets."""
+    return BackupEntry(
+        group_id=group_id,
+        group_type=group_type,
+        protocol_type=protocol_type,
+        partitions=committed_partitions(offsets),
+        fingerprint=fingerprint(offsets),
+    )
+
+
+def write_and_verify(layout: Layout, backup: Backup, data: bytes) -> Backup:
+    """Write the rows, read them back, compare each group with memory, and only then create the manifest.
+
+    :param data: the rows, as ``to_parquet`` returns them.
+
+    Returns what is to be used: this backup as it was read back, or the one of another try that was faster. Raises
+    ``BackupError`` when the file does not read back as it was written, and ``StorageError``.
+    """
+    path = layout.backup_data(backup.plan_id, secrets.token_hex(4))  # what one try wrote no other replaces
+    create_file(path, data)
+    manifest = manifest_json(backup, path.name, hashlib.sha256(data).hexdigest(), len(data))
+    rows = read_file(path) or b""
+    _require_same(backup.entries, entries_of(path, rows, backup, backup.entries), str(path))
+    try:
+        create_file(layout.backup_manifest(backup.plan_id), json_bytes(manifest))
+    except FileExistsAlreadyError:
+        # Another try was faster, and groups may be deleted by its backup: what this one has just read may lack them.
+        return load_backup(layout, backup.plan_id)
+    read_back = load_backup(layout, backup.plan_id, (backup, rows))
+    _require_same(backup.entries, read_back.entries, read_back.path)
+    return read_back
+
+
+def _require_same(wanted: Mapping[str, BackupEntry], found: Mapping[str, BackupEntry], path: str) -> None:
+    if wanted != found:
+        differ = [group_id for group_id in {**wanted, **found} if wanted.get(group_id) != found.get(group_id)]
+        raise BackupError(f"{path} differs when read back, for {len(differ)} group(s): {differ[:3]}")
+
+
+def to_parquet(table: GroupTable, backup: Backup) -> bytes:
+    """Return the rows of a backup as the Parquet file that is stored.
+
+    :param table: its groups, in the order of its entries.
+    """
+    import pyarrow as pa
+
+    prints = column([entry.fingerprint for entry in backup.entries.values()], pa.string())
+    constants = {name: getattr(backup, name) for name in ("cluster", "kafka_cluster_id", "plan_id")}
+    buffer = io.BytesIO()
+    write_parquet(buffer, BACKUP_COLUMNS, table.chunks(BATCH_ROWS, fingerprint=prints), constants)
+    return buffer.getvalue()
+
+
+log = logging.getLogger(__name__)
+
+NO_PLAN = "no plan"
+"""The plan digest of a backup without a plan."""
+
+
+async def backup_named(
+    admin: BackupAdmin,
+    layout: Layout,
+    *,
+    group_ids: Sequence[str] | None = None,
+    groups: GroupFilter | None = None,
+    protected: Sequence[str] = (),
+    progress: Progress = ignore_progress,
+) -> Backup:
+    """Back up groups by name or by pattern. The ``plan_id`` of the backup is its own id.
+
+    :param group_ids: the groups; those that do not exist are in ``not_backed_up``.
+    :param groups: or the patterns of the groups; ``None`` for all.
+    :param protected: patterns of groups that may be refused, besides those of platform groups: that is no failure.
+
+    Groups that cannot be backed up are in ``not_backed_up``. Raises ``IncompleteListingError`` if a broker did not
+    answer, and ``BackupError`` if the cluster has no id or the file read back differs.
+    """
+    cluster_id = await admin.cluster_id()
+    if not cluster_id:
+        raise BackupError("the cluster reports no id, so its backups could not be distinguished from another cluster's")
+    listed = (await admin.list_groups()).require_complete()
+    if group_ids is None:
+        chosen = groups or GroupFilter()
+        wanted = sorted(group_id for group_id in listed if chosen.selects(group_id))
+    else:
+        wanted = check_group_ids(group_ids)
+    not_backed_up = {id_: reason for id_ in wanted if (reason := _why_not_named(listed.get(id_))) is not None}
+    asked = [group_id for group_id in wanted if group_id not in not_backed_up]
+    draft = BackupDraft(utc_now(), await TopicIds.of(admin, await read_topics(admin, asked)))
+    draft.left_out.update(not_backed_up)
+    async for result in read_offsets(admin, asked, require_stable=True):
+        if group_ids is None and is_out_of_reach(result.group_id, result.error, protected):
+            draft.left_out[result.group_id] = OUT_OF_REACH
+        elif result.value is None:
+            draft.left_out[result.group_id] = f"could not be read: {result.error}"
+        elif not committed_partitions(result.value):
+            draft.left_out[result.group_id] = "no committed offset is visible"
+        else:
+            listing = listed[result.group_id]
+            entry = entry_of(result.group_id, listing.type.value, listing.protocol_type, result.value)
+            draft.add(entry, utc_now(), result.value)
+        progress("backup", len(draft.entries) + len(draft.left_out), len(wanted))
+    if (warning := await why_short(admin, "This backup may lack")) is not None:
+        log.warning("%s", warning)
+    return await draft.store(admin, layout, new_id(draft.started_at), NO_PLAN, cluster_id)
+
+
+def _why_not_named(listing: GroupListing | None) -> str | None:
+    if listing is None:
+        return "it does not exist"
+    if keeps_progress_elsewhere(listing.type, listing.protocol_type):
+        return f"it is a {listing.type.value} group, which keeps its progress elsewhere"
+    return None

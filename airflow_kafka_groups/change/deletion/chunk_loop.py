@@ -1,0 +1,315 @@
+"""Delete groups chunk by chunk: read, recheck, record the intent, delete, record the outcome.
+
+For each chunk:
+
+1. Nothing is begun when the lease is lost, the run has a warning, the plan has expired, or the run was asked to stop,
+   nor before the pace allows it.
+2. The groups are described and their offsets read; the recheck decides about each, and what it kept is recorded at
+   once. From here on the clock runs: ``max_read_age_seconds`` after the reading began no request to delete them leaves.
+3. The conditions of the first step are asked once more, and the stop switch. Groups that somebody has begun to keep
+   alive meanwhile are kept.
+4. The intent is recorded, durably. Where it cannot be, or when another run has begun since, nothing is sent. Then the
+   switch and the groups of step 3 are looked at again: a restore that is recorded later finds the intent, and waits.
+5. The lease is checked, the request sent, and given up as soon as the lease ends. No request leaves later than the
+   lease was certain for when it was checked, even if the event loop is held up until then.
+6. The outcome is recorded. Where it cannot be, the run stops: the intent says what may be gone.
+
+One chunk is read ahead, while the one before it goes through steps 3 to 6. The intent of a chunk follows the outcome of
+the one before it; only what its reading kept may be recorded before that. A reading that grew old meanwhile is made
+again. What a reading found is recorded also where the run does not act on it.
+
+A process that dies anywhere in between leaves an intent without an outcome, which counts as deleted from then on.
+
+What is done with the groups of a chunk: how they are read, deleted, and what an answer means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import ClassVar
+
+from airflow_kafka_groups.change.backup.file import BackupEntry
+from airflow_kafka_groups.change.deletion.chunk_reader import ChunkReader, ChunkReading
+from airflow_kafka_groups.change.deletion.pace import Chunks, Pace
+from airflow_kafka_groups.change.deletion.recheck import SAFE, Decision, Expected, Reason
+from airflow_kafka_groups.change.deletion.request import DeletionRequest
+from airflow_kafka_groups.change.lease import LeaseGuard
+from airflow_kafka_groups.exceptions import (
+    KafkaGroupsError,
+    LeaseLostError,
+    MaintenanceError,
+    MissingAnswerError,
+    OutcomeUnknownError,
+)
+from airflow_kafka_groups.kafka.admin.results import GroupResults
+from airflow_kafka_groups.ledger.journal.journal import RunJournal
+from airflow_kafka_groups.ledger.outcomes import GroupOutcome, kept, of_deletion, would_delete
+
+
+class ChunkWork(ChunkReader):
+    """The deletion of complete groups, a chunk at a time; subclasses delete parts. Names are those of the journal."""
+
+    safe: ClassVar[Decision] = SAFE
+    """The decision by which something is deleted."""
+
+    async def delete(self, reading: ChunkReading, send_within: float) -> GroupResults[None]:
+        """Delete what is safe. What was read a moment ago also says how much the broker will have to write.
+
+        Only the coordinators that were read are asked: one that was replaced without knowing it, such as a broker that
+        stood still for some seconds, answers with what it knew before, and its successor would delete what lives.
+
+        No request leaves later than after these seconds. Raises ``KafkaGroupsError``.
+        """
+        safe = reading.safe
+        return await self._admin.delete_consumer_groups(
+            list(safe), offsets=safe, send_within=send_within, coordinators=reading.coordinators
+        )
+
+    def outcome(self, name: str, error: KafkaGroupsError | None) -> GroupOutcome:
+        """Return what an answer means."""
+        return of_deletion(name, error)
+
+
+_READ_TRIES = 2
+
+
+class ChunkedDeletion:
+    """The deletion of the groups of one run.
+
+    :param entries: what is backed up, by group id.
+    :param lease: the lease; ``None`` where none is taken.
+    :param expired: whether it has become too late to delete.
+    :param why_stopped: returns why the stop switch ends the run, ``None`` while it does not, and excludes what is to be
+        kept since; asked in a thread, before each intent and after it.
+    """
+
+    def __init__(
+        self,
+        work: ChunkWork,
+        request: DeletionRequest,
+        entries: Mapping[str, BackupEntry],
+        journal: RunJournal,
+        *,
+        lease: LeaseGuard | None,
+        expired: Callable[[], bool],
+        why_stopped: Callable[[], str | None],
+    ) -> None:
+        self._work = work
+        self._request = request
+        self._limits = request.limits
+        self._entries = entries
+        self._journal = journal
+        self._lease = None if request.dry_run else lease
+        self._expired = expired
+        self._why_stopped = why_stopped
+        self._pace = Pace(request.limits, request.monotonic, request.observer.notice)
+        self._writing = asyncio.Lock()  # the journal is for one thread at a time
+        self.warnings: list[str] = []
+
+    async def run(self, expected: Sequence[Expected]) -> list[GroupOutcome]:
+        """Return one outcome for each group, in the order given. Never raises for a group or a failed request."""
+        outcomes: list[GroupOutcome] = []
+        limits = self._limits
+        chunks = Chunks(expected, self._entries, limits)
+        chunk = chunks.take()
+        ahead = self._read_ahead(chunk, chunks)
+        try:
+            while chunk:
+                reading = await ahead
+                following = chunks.take()
+                ahead = self._read_ahead(following, chunks)
+                of_chunk = await self._delete_chunk(chunk, reading)
+                if isinstance(reading, ChunkReading):
+                    chunks.took(self._request.monotonic() - (reading.send_by - limits.max_read_age_seconds))
+                by_id = {outcome.group_id: outcome for outcome in of_chunk}
+                ordered = [by_id[group.group_id] for group in chunk]
+                outcomes.extend(ordered)
+                self._request.observer.concluded(ordered)
+                self._request.observer.progress("delete", len(outcomes), len(expected))
+                chunk = following
+        finally:
+            ahead.cancel()
+            await asyncio.gather(ahead, return_exceptions=True)
+        return outcomes
+
+    def _read_ahead(
+        self, chunk: Sequence[Expected], chunks: Chunks
+    ) -> asyncio.Task[ChunkReading | KafkaGroupsError | None]:
+        """Begin to read a chunk, as soon as the pace allows it: the task returns nothing if the run has to end."""
+
+        async def read() -> ChunkReading | KafkaGroupsError | None:
+            if not chunk or await self._why_held_back() is not None:
+                return None
+            while not self._request.dry_run and (seconds := self._pace.wait_seconds) > 0:
+                await asyncio.sleep(min(seconds, 1.0))
+                if await self._why_held_back() is not None:
+                    return None
+            self._pace.begin(len(chunk), chunks.offsets(chunk))
+            return await self._read(chunk)
+
+        return asyncio.create_task(read())
+
+    async def _read(self, chunk: Sequence[Expected]) -> ChunkReading | KafkaGroupsError:
+        """Read a chunk, and record what that keeps before anything else happens: a process that dies remembers it."""
+        try:
+            reading = await self._work.read(chunk)
+        except KafkaGroupsError as exc:
+            return exc
+        if not self._request.dry_run:
+            await self._conclude(reading.held)
+        return reading
+
+    async def _why_held_back(self) -> tuple[Reason, str] | None:
+        """Return why nothing more may be deleted, ``None`` if it may."""
+        if self._lease is not None and (lost := await self._lease.why_lost()) is not None:
+            return Reason.LEASE_LOST, f"not begun: {lost}"
+        if self.warnings:
+            return Reason.STOPPED, f"the run stopped: {self.warnings[0]}"
+        if self._expired():
+            return Reason.EXPIRED, "the plan expired during the run"
+        if (asked := self._request.observer.why_stop()) is not None:
+            return Reason.STOPPED, f"the run was asked to stop: {asked}"
+        return None
+
+    async def _held_back(self, chunk: Sequence[Expected]) -> list[GroupOutcome]:
+        """Keep the groups without a request, if the run has to end here."""
+        if (why := await self._why_held_back()) is None:
+            if self._request.dry_run or (switched := await asyncio.to_thread(self._why_stopped)) is None:
+                return []
+            why = Reason.STOPPED, f"the run stopped: {switched}"
+            self._warn(switched)
+        if self._lease is not None and self._lease.lost is not None:
+            self._warn(self._lease.lost)
+        return [kept(group.group_id, *why) for group in chunk]
+
+    async def _delete_chunk(
+        self, chunk: Sequence[Expected], reading: ChunkReading | KafkaGroupsError | None
+    ) -> list[GroupOutcome]:
+        """Return the outcome of each group of a chunk.
+
+        :param reading: what was read ahead; ``None`` if nothing was.
+        """
+        done: list[GroupOutcome] = []
+        if isinstance(reading, ChunkReading) and self._waited_too_long(reading):
+            done.extend(reading.held)
+            chunk, reading = reading.expected, None
+        for _ in range(_READ_TRIES):
+            if reading is None:
+                if held := await self._held_back(chunk):
+                    return done + held
+                reading = await self._read(chunk)
+            if isinstance(reading, KafkaGroupsError):
+                self._warn(f"reading failed: {reading}")
+                return done + [kept(group.group_id, Reason.UNREADABLE, f"reading failed: {reading}") for group in chunk]
+            done.extend(reading.held)
+            chunk = reading.expected
+            if self._request.dry_run or not chunk:
+                names = [group.group_id for group in chunk]
+                return done + [would_delete(name, self._work.safe, backed_up=name in self._entries) for name in names]
+            if held := await self._held_back(chunk):
+                return done + held
+            reading, spared = self._work.spare(reading)
+            await self._conclude(spared)
+            done.extend(spared)
+            if not (chunk := reading.expected):
+                return done
+            if outcomes := await self._delete(reading):
+                return done + outcomes
+            unsent, spared = self._work.spare(reading)  # also what was excluded after the intent
+            done.extend(spared)
+            chunk, reading = unsent.expected, None
+        too_slow = f"reading took longer than {self._limits.max_read_age_seconds:g} s: too old to delete by"
+        return done + [kept(group.group_id, Reason.TOO_SLOW, too_slow) for group in chunk]
+
+    def _waited_too_long(self, reading: ChunkReading) -> bool:
+        """Whether a reading was in time, and grew old while the chunk before it was deleted."""
+        return not self._request.dry_run and reading.read_at < reading.send_by <= self._request.monotonic()
+
+    async def _delete(self, reading: ChunkReading) -> list[GroupOutcome]:
+        """Delete what is safe; return nothing when it is too late and no request has left."""
+        if self._request.monotonic() >= reading.send_by:
+            return []
+        try:
+            async with self._writing:
+                why_not = await asyncio.to_thread(self._intend, list(reading.safe), self._request.now())
+        except MaintenanceError as exc:
+            self._warn(f"the journal could not be written, nothing more is deleted: {exc}")
+            return self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
+        if why_not is not None:
+            self._warn(why_not)
+        reading, spared = self._work.spare(reading)
+        await self._conclude(spared)
+        if not reading.safe:
+            return spared
+        if self.warnings:  # also where what was read ahead could not be recorded
+            outcomes = self._not_sent(reading.safe, Reason.STOPPED, self.warnings[-1])
+        else:
+            outcomes = await self._send(reading)
+        await self._conclude(outcomes)
+        return [] if all(outcome.code == Reason.TOO_SLOW for outcome in outcomes) else [*spared, *outcomes]
+
+    def _intend(self, group_ids: list[str], at: datetime) -> str | None:
+        """Record the intent, and return why nothing may be sent after all, ``None`` if it may."""
+        fingerprints = {id_: self._entries[id_].fingerprint if id_ in self._entries else "" for id_ in group_ids}
+        generation = self._lease.generation if self._lease is not None else None
+        self._journal.intend(fingerprints, at, lease_generation=generation)
+        if self._journal.overtaken():
+            return "another run has begun on this cluster: this one deletes no more"
+        return self._why_stopped()
+
+    async def _send(self, reading: ChunkReading) -> list[GroupOutcome]:
+        groups, send_by, seconds = reading.safe, reading.send_by, self._limits.max_delete_seconds
+        if self._request.monotonic() >= send_by:
+            return self._not_sent(groups, Reason.TOO_SLOW, "the reading was too old")
+        try:
+            if self._lease is not None:
+                self._lease.check()
+        except LeaseLostError as exc:
+            self._warn(str(exc))
+            return self._not_sent(groups, Reason.LEASE_LOST, str(exc))
+
+        async def delete() -> GroupResults[None]:
+            # Asked for as it begins: the event loop may have been held up since the check above.
+            send_within = max(send_by - self._request.monotonic(), 0.0)
+            if self._lease is not None:  # nor can it be cancelled while that lasts
+                send_within = min(send_within, self._lease.send_within)
+            return await self._work.delete(reading, send_within)
+
+        began = self._request.monotonic()
+        try:
+            async with asyncio.timeout(seconds):
+                results = await (delete() if self._lease is None else self._lease.run_while_held(delete))
+        except KafkaGroupsError as exc:
+            return self._lost(groups, f"deleting failed: {exc}")
+        except TimeoutError:
+            return self._lost(groups, f"deleting took longer than {seconds:g} s and was given up")
+        self._pace.answered(len(groups), self._request.monotonic() - began)
+        return [self._work.outcome(group_id, _error(results, group_id)) for group_id in groups]
+
+    async def _conclude(self, outcomes: Sequence[GroupOutcome]) -> None:
+        if not outcomes:
+            return
+        try:
+            async with self._writing:
+                await asyncio.to_thread(self._journal.conclude, outcomes, self._request.now())
+        except MaintenanceError as exc:
+            self._warn(f"an outcome could not be recorded, nothing more is deleted: {exc}")
+
+    def _warn(self, why: str) -> None:
+        if why not in self.warnings:
+            self.warnings.append(why)
+            self._request.observer.warning(why)
+
+    def _not_sent(self, group_ids: Iterable[str], code: Reason, why: str) -> list[GroupOutcome]:
+        return [kept(group_id, code, f"not sent: {why}") for group_id in group_ids]
+
+    def _lost(self, group_ids: Iterable[str], why: str) -> list[GroupOutcome]:
+        self._warn(why)
+        return [self._work.outcome(group_id, OutcomeUnknownError(why)) for group_id in group_ids]
+
+
+def _error(results: GroupResults[None], group_id: str) -> KafkaGroupsError | None:
+    result = results.get(group_id)
+    return MissingAnswerError(f"{group_id!r} was not in the answer") if result is None else result.error

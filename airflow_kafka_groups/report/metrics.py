@@ -1,0 +1,297 @@
+"""The numbers of each group and family, and how many series there are at most.
+
+Two things bound the series of a scraper. Groups whose ids are generated, such as ``report-<uuid>``, are one series for
+their family: every run makes new ones, so their ids would grow a time series database without end. Of the others,
+those with the largest lag are reported up to a limit, and the number of those left out is a metric of its own.
+
+The OpenMetrics file of a cluster: text that Prometheus, its node exporter and other scrapers read.
+
+All metrics are gauges without timestamps, because node_exporter's textfile collector, which reads the older text
+format, accepts the file then, too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
+
+from airflow_kafka_groups.exceptions import ConfigurationError, SnapshotError, StorageError
+from airflow_kafka_groups.judge.policy.families import family_of
+from airflow_kafka_groups.ledger.verdicts import Verdicts, is_judged, load_verdicts
+from airflow_kafka_groups.observe.patterns import GroupFilter
+from airflow_kafka_groups.observe.snapshot.reader import MOST_PASSED, load_manifest
+from airflow_kafka_groups.storage.access import raised_by
+from airflow_kafka_groups.storage.durable_files import list_ids
+from airflow_kafka_groups.storage.layout import Layout, StoragePath, write_file
+from airflow_kafka_groups.storage.paths import TableName, summaries
+from airflow_kafka_groups.storage.schemas import utc_times
+
+MAX_SERIES_GROUPS = 10_000
+"""The largest limit of groups: a scraper that needs more should aggregate first."""
+_DAY_SECONDS = 86_400.0
+_LONGEST_NAME = 200
+
+
+class Numbers(NamedTuple):
+    """What is measured of a group, or of a family as a whole. ``None`` is not known, and not reported.
+
+    :param lag: unread records; a lower bound where some log ends are unknown. Of a family: the sum.
+    :param idle: seconds from the last movement of an offset to the snapshot; a lower bound where none was seen. Of a
+        family: the smallest.
+    :param expiry_days: days from the snapshot until the brokers forget the offsets. Of a family: the smallest.
+    """
+
+    lag: int | None
+    idle: float | None
+    expiry_days: float | None
+
+    def __add__(self, other: Numbers) -> Numbers:  # type: ignore[override]
+        return Numbers(
+            _of_known(sum, self.lag, other.lag),
+            _of_known(min, self.idle, other.idle),
+            _of_known(min, self.expiry_days, other.expiry_days),
+        )
+
+
+_NOTHING = Numbers(None, None, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupMetrics:
+    """The metrics of one snapshot.
+
+    :param groups: the numbers of each reported group, by the name that is shown for it.
+    :param families: the number of groups, and the numbers, of each family with at least two groups.
+    :param omitted: the number of groups and families over the limit.
+    :param verdicts: the number of groups by verdict, of all groups.
+    :param observed_at: the newest observation, ``None`` without groups.
+    """
+
+    groups: Mapping[str, Numbers] = field(default_factory=dict)
+    families: Mapping[str, tuple[int, Numbers]] = field(default_factory=dict)
+    omitted: int = 0
+    verdicts: Mapping[str, int] = field(default_factory=dict)
+    observed_at: datetime | None = None
+
+
+def metrics_of_snapshot(
+    layout: Layout, snapshot_id: str | None, selected: GroupFilter, max_groups: int
+) -> tuple[str, GroupMetrics]:
+    """Return the id of a judged snapshot, and its metrics.
+
+    :param snapshot_id: the snapshot; ``None`` for the newest judged one.
+    :param max_groups: the maximum number of single groups, and of families.
+
+    Raises ``SnapshotError`` if there is no judged snapshot or its verdicts cannot be read, and ``StorageError``.
+    """
+    known = _newest_judged(layout) if snapshot_id is None else snapshot_id
+    return known, group_metrics(load_verdicts(layout, known), selected, max_groups)
+
+
+def _newest_judged(layout: Layout) -> str:
+    folder = layout.root / summaries(TableName.VERDICTS)
+    newest_first = sorted(list_ids(folder), reverse=True)[:MOST_PASSED]
+    of_all = (id_ for id_ in newest_first if not _is_of_named_groups(layout, id_))
+    for snapshot_id in chain(of_all, newest_first):
+        if is_judged(layout, snapshot_id):
+            return snapshot_id
+    raise SnapshotError(f"no snapshot is judged: no complete summary is in {folder}. Run judge_staleness first")
+
+
+def _is_of_named_groups(layout: Layout, snapshot_id: str) -> bool:
+    """Return whether a snapshot shows named groups only: the metrics of all others would end."""
+    try:
+        return load_manifest(layout, snapshot_id).of_named_groups
+    except SnapshotError:  # whatever it was of, its verdicts are the newest
+        return False
+
+
+def group_metrics(verdicts: Verdicts, selected: GroupFilter, max_groups: int) -> GroupMetrics:
+    """Compute the metrics of a snapshot.
+
+    :param max_groups: the maximum number of single groups, and of families.
+    """
+    counts = Counter(verdicts.table["verdict"].to_pylist())
+    single: dict[str, Numbers] = {}
+    families: dict[str, list[tuple[str, Numbers]]] = {}
+    newest: datetime | None = None
+    for group_id, observed_at, numbers in _rows(verdicts.table):
+        newest = observed_at if newest is None else max(newest, observed_at)
+        if not selected.selects(group_id):
+            continue
+        family = family_of(group_id)
+        if family is None:
+            single[shown_name(group_id)] = numbers
+        else:
+            families.setdefault(family.name, []).append((group_id, numbers))
+    whole: dict[str, tuple[int, Numbers]] = {}
+    for name, members in families.items():
+        if len(members) == 1:  # nothing shows yet that its id is generated
+            single[shown_name(members[0][0])] = members[0][1]
+        else:
+            whole[shown_name(name)] = (len(members), sum((numbers for _, numbers in members), start=_NOTHING))
+    groups = _largest({name: (numbers.lag, numbers) for name, numbers in single.items()}, max_groups)
+    largest = _largest({name: (found[1].lag, found) for name, found in whole.items()}, max_groups)
+    return GroupMetrics(
+        groups=groups,
+        families=largest,
+        omitted=len(single) + len(whole) - len(groups) - len(largest),
+        verdicts=dict(sorted(counts.items())),
+        observed_at=newest,
+    )
+
+
+def shown_name(name: str) -> str:
+    """Return a name of bearable length that no other name has: the end of a long one is replaced by its digest."""
+    if len(name) <= _LONGEST_NAME:
+        return name
+    return f"{name[:_LONGEST_NAME]}…{hashlib.sha256(name.encode()).hexdigest()[:16]}"
+
+
+def _rows(table: Any) -> Iterable[tuple[str, datetime, Numbers]]:
+    times = (utc_times(table[name]) for name in ("observed_at", "last_moved_at", "first_seen_at", "offsets_expire_by"))
+    rows = zip(table["group_id"].to_pylist(), table["lag"].to_pylist(), *times, strict=True)
+    for group_id, lag, observed_at, moved_at, seen_at, expires_at in rows:
+        since = moved_at or seen_at
+        idle = None if since is None else (observed_at - since).total_seconds()
+        expiry = None if expires_at is None else (expires_at - observed_at).total_seconds() / _DAY_SECONDS
+        yield group_id, observed_at, Numbers(lag, idle, expiry)
+
+
+def _of_known(combine: Any, *values: float | None) -> Any:
+    known = [value for value in values if value is not None]
+    return combine(known) if known else None
+
+
+def _largest(found: Mapping[str, tuple[int | None, Any]], most: int) -> dict[str, Any]:
+    """Return those with the largest lag, sorted by name."""
+    by_lag = sorted(found, key=lambda name: (-(found[name][0] or 0), name))
+    return {name: found[name][1] for name in sorted(by_lag[:most])}
+
+
+PREFIX = "kafka_groups"
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+_ZERO = re.compile(r"(?<!\\)(\\*)(\0|x00)")
+"""A zero byte, and what it is shown as: to Prometheus's lexer, that byte is the end of the file, and it refuses all."""
+
+
+class MetricFamily(NamedTuple):
+    """A metric of the file.
+
+    :param name: its name without the prefix.
+    :param labels: the labels that it has beside ``cluster``.
+    :param unit: its unit, which the name ends with; empty for none.
+    :param help: one sentence.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    unit: str
+    help: str
+
+
+METRIC_FAMILIES = (
+    MetricFamily(
+        "lag_records",
+        ("group",),
+        "records",
+        "Records that the group has not read. A lower bound where a log end is unknown.",
+    ),
+    MetricFamily(
+        "since_movement_seconds",
+        ("group",),
+        "seconds",
+        "Time from the last change of a committed offset to the snapshot. A lower bound where no snapshot shows one.",
+    ),
+    MetricFamily(
+        "expiry_days",
+        ("group",),
+        "days",
+        "Days from the snapshot until the brokers forget the offsets of the group if it stays idle.",
+    ),
+    MetricFamily("family_groups", ("family",), "", "Number of groups of a family."),
+    MetricFamily("family_lag_records", ("family",), "records", "Sum of lag_records over the groups of a family."),
+    MetricFamily(
+        "family_since_movement_seconds",
+        ("family",),
+        "seconds",
+        "Smallest since_movement_seconds of the groups of a family.",
+    ),
+    MetricFamily("family_expiry_days", ("family",), "days", "Smallest expiry_days of the groups of a family."),
+    MetricFamily("groups_by_verdict", ("verdict",), "", "Number of groups of the snapshot, by verdict."),
+    MetricFamily("omitted_groups", (), "", "Number of groups and families without series of their own: max_groups."),
+    MetricFamily("snapshot_timestamp_seconds", (), "seconds", "Time of the judged snapshot, in seconds since 1970."),
+)
+"""All metrics of the file, in its order."""
+
+
+def openmetrics(cluster: str, metrics: GroupMetrics) -> str:
+    """Return the file's text.
+
+    :param cluster: the value of the label ``cluster``.
+    """
+    samples = _samples(metrics)
+    return "".join(_lines(cluster, family, samples[family.name]) for family in METRIC_FAMILIES) + "# EOF\n"
+
+
+def write_openmetrics(path: StoragePath, cluster: str, metrics: GroupMetrics) -> StoragePath:
+    """Replace the file. On a disk, a scraper sees the old or the new one, never a part.
+
+    Raises ``MaintenanceError``, ``StorageError``, and ``ConfigurationError`` for a folder.
+    """
+    try:
+        return write_file(path.parent, path.name, openmetrics(cluster, metrics).encode())
+    except StorageError as error:
+        if isinstance(raised_by(error), IsADirectoryError):
+            raise ConfigurationError("openmetrics_path", str(path), "is a folder: name the file in it") from None
+        raise
+
+
+def _samples(metrics: GroupMetrics) -> Mapping[str, Iterable[tuple[str, float | None]]]:
+    """Return the values of each metric with the value of its own label."""
+    families = {name: numbers for name, (_, numbers) in metrics.families.items()}
+    at = None if metrics.observed_at is None else metrics.observed_at.timestamp()
+    return {
+        **_three("", metrics.groups),
+        **_three("family_", families),
+        "family_groups": [(name, count) for name, (count, _) in metrics.families.items()],
+        "groups_by_verdict": list(metrics.verdicts.items()),
+        "omitted_groups": [("", metrics.omitted)],
+        "snapshot_timestamp_seconds": [("", at)],
+    }
+
+
+def _three(prefix: str, numbers: Mapping[str, Numbers]) -> dict[str, list[tuple[str, float | None]]]:
+    return {
+        f"{prefix}lag_records": [(name, each.lag) for name, each in numbers.items()],
+        f"{prefix}since_movement_seconds": [(name, each.idle) for name, each in numbers.items()],
+        f"{prefix}expiry_days": [(name, each.expiry_days) for name, each in numbers.items()],
+    }
+
+
+def _lines(cluster: str, family: MetricFamily, samples: Iterable[tuple[str, float | None]]) -> str:
+    name = f"{PREFIX}_{family.name}"
+    unit = f"# UNIT {name} {family.unit}\n" if family.unit else ""
+    head = f"# TYPE {name} gauge\n{unit}# HELP {name} {family.help}\n"
+    return head + "".join(_sample(name, cluster, family.labels, samples))
+
+
+def _sample(
+    name: str, cluster: str, labels: tuple[str, ...], samples: Iterable[tuple[str, float | None]]
+) -> Iterator[str]:
+    for own, value in samples:
+        if value is not None:
+            pairs = {"cluster": cluster, **dict.fromkeys(labels, own)}
+            shown = ",".join(f'{label}="{_without_zeros(text).translate(_ESCAPES)}"' for label, text in pairs.items())
+            yield f"{name}{{{shown}}} {value!r}\n"
+
+
+def _without_zeros(text: str) -> str:
+    r"""Write zero bytes as ``\x00``, and one more backslash for each before that, so that no two ids look the same."""
+    return _ZERO.sub(lambda found: found[1] * 2 + (r"\x00" if found[2] == "\0" else found[2]), text)

@@ -1,0 +1,51 @@
+"""The JVM of a Spark driver that starts on this machine, and usually ends within minutes.
+
+The jobs of ``airflow_kafka_groups.spark``, as far as others have to know them.
+
+The versions that the Spark jobs are made for.
+
+The properties by which a connection's restrictions reach the Spark jobs, in the file that has its other settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WITHOUT_SPARK = ("judge_staleness", "lag_report")
+"""The jobs that start Spark only if something needs it: on a local disk, without Kafka and tables, they need none."""
+
+
+SUBMIT_OPTIONS = "SPARK_SUBMIT_OPTS"
+"""The environment variable whose options spark-submit passes to a driver's JVM that it starts itself.
+
+They come first on its command line, so each option of the site's or the user's properties has the last word.
+"""
+
+_NO_OPTIMISING_COMPILER = "-XX:TieredStopAtLevel=1"
+"""Half of the processor time of such a driver goes to HotSpot's second compiler, which pays off after minutes only."""
+
+
+def quick_driver(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment variable by which a driver on this machine starts with half of the processor time.
+
+    :param environment: what the program that starts Spark has. Options that it names itself come later, and count.
+    """
+    given = environment.get(SUBMIT_OPTIONS, "")
+    return {SUBMIT_OPTIONS: f"{_NO_OPTIMISING_COMPILER} {given}".strip()}
+
+
+TESTED_SPARK = "4.2"
+"""The minor version of Spark with which the jobs are tested."""
+
+OLDEST_JAVA = 17
+"""The oldest Java that Spark 4 runs on."""
+
+KAFKA_CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13"
+"""The Kafka connector on Maven Central; its version must be Spark's."""
+
+
+PREFIX = "kafka_groups."
+READ_ONLY = f"{PREFIX}read_only"
+"""``true`` if the connection must not change anything."""
+PROTECTED = f"{PREFIX}protected"
+"""The groups that the connection protects: a JSON list of regular expressions."""

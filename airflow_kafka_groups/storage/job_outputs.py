@@ -1,0 +1,116 @@
+"""Checks of the place that a job writes to, before it writes anything.
+
+A folder of Parquet that a job writes by itself, in place of what was there, and verifies afterwards.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Collection, Iterable
+from hashlib import sha256
+from itertools import islice
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from airflow_kafka_groups.exceptions import ArgumentError, JobError
+from airflow_kafka_groups.storage.job_files import JobFiles, Storage
+from airflow_kafka_groups.storage.paths import is_data_file
+
+_WRITTEN_BY_SPARK = re.compile(r"part-\d+-.+")
+"""The names of Spark's own data files. Those of snapshots and observations have another form."""
+
+_MADE_BY_SPARK = ("_temporary", ".spark-staging-", "__magic")
+"""How the names of folders begin in which Spark writes, on S3 by Hadoop's committer. Others, such as ``_delta_log``,
+are of other table formats."""
+
+
+def require_replaceable(storage: Storage, folder: str, columns: Collection[str], partitioned_by: str = "") -> None:
+    """Verify that a folder named by ``--output`` has only what an earlier run wrote: the job replaces all of it.
+
+    :param columns: the names of what the job writes there.
+    :param partitioned_by: the column that the folders in it are named after. Default: there are no folders.
+
+    Raises ``ArgumentError`` naming a file or folder that would be deleted, such as the snapshots of a cluster, or a
+    table of somebody else's that Spark wrote.
+    """
+    own = folder.rpartition("/")[2]  # of a file, its name is listed
+    made = [name for name in storage.files_at(folder) if name[0] not in "._" or name == own]
+    folders = [name for name in storage.folders(folder) if not name.startswith(_MADE_BY_SPARK)]
+    parts = [name for name in folders if partitioned_by and name.startswith(f"{partitioned_by}=")]
+    others = [name for name in made if not _WRITTEN_BY_SPARK.match(name)]
+    others += [name for name in folders if name not in parts]
+    if not others:
+        for name in parts:  # a footer of each: somebody else's table may have these partitions, or others below
+            inner = (*storage.folders(f"{folder}/{name}"), *storage.files(f"{folder}/{name}"))
+            made += islice((f"{name}/{each}" for each in inner if each[0] not in "._"), 1)
+        others = [name for name in made if not storage.has_only(f"{folder}/{name}", columns)]
+    if others:
+        remedy = f"has {others[0]}, which this job did not write and would delete: give a folder that is new or empty"
+        raise ArgumentError("--output", folder, remedy)
+
+
+def require_own_summary(storage: Storage, path: str, job: str, option: str, value: str) -> None:
+    """Verify that the file of a job's summary is a summary of this job, or is not there: the job deletes it.
+
+    ``--output backups/ID`` would otherwise cost the backup its manifest, ``ID.json``.
+
+    :param job: its name, with which its summaries begin. A killed job may have left a part of one.
+    :param option: the option that names the file, and its value, for the message.
+
+    Raises ``ArgumentError`` naming the file.
+    """
+    begins = json.dumps({"job": job}, indent=1).removesuffix("\n}")
+    found = (storage.read_if_there(path) or "")[: len(begins)]
+    if not begins.startswith(found):
+        remedy = f"{path} is there, which this job did not write and would delete: give another name, or move the file"
+        raise ArgumentError(option, value, remedy)
+
+
+_ROWS_OF_A_FILE = 1_000_000
+
+
+class ReplacedFolder:
+    """The files of one write; what the folder had before is deleted."""
+
+    def __init__(self, storage: Storage, output: str) -> None:
+        self._storage, self._output = storage, output
+        self._own, self._written = JobFiles(), dict[str, bytes]()
+        storage.delete_folder(output)
+
+    def write(self, schema: pa.Schema, tables: Iterable[pa.Table], rows_of_a_file: int = _ROWS_OF_A_FILE) -> None:
+        """Write tables as files of at least so many rows; without a row, one file says which columns there are.
+
+        Memory holds one table, and the compressed bytes of a file.
+        """
+        left = iter(tables)
+        rows = rows_of_a_file
+        while rows >= rows_of_a_file:
+            buffer, rows = io.BytesIO(), 0
+            with pq.ParquetWriter(buffer, schema, compression="zstd", write_page_checksum=True) as file:
+                for table in left:
+                    file.write_table(table)
+                    rows += table.num_rows
+                    if rows >= rows_of_a_file:
+                        break
+            if rows or not self._written:
+                name, content = self._own.name(len(self._written)), buffer.getvalue()
+                self._storage.write_bytes(f"{self._output}/{name}", content)
+                self._written[name] = sha256(content).digest()
+
+    def verify(self, what: str, did: str) -> list[str]:
+        """Return the names of the files.
+
+        :param what: the rows, and what a job did who wrote them, for the message.
+
+        Raises ``JobError`` if the folder has other files than were written.
+        """
+        files = [name for name in self._storage.files(self._output) if is_data_file(name)]
+        self._own.require_own(self._output, files, did)
+        there = {name: sha256(self._storage.read_bytes(f"{self._output}/{name}")).digest() for name in files}
+        if there != self._written:
+            problem = f"does not have the {what} that were written: another job wrote there"
+            raise JobError(f"{self._output} {problem}. Run it again")
+        return files
